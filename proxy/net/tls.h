@@ -1,0 +1,41 @@
+/*
+ * TLS to origins on OpenSSL 3. A context is made from one tls_rule: CA store, client certificate, pins, minimum version,
+ * session cache. It is shared by reference count and known by an identity: two rules with the same files (content and all)
+ * have the same identity, so that a reload with a changed certificate gets a new one and old connections aren't reused.
+ */
+#ifndef EVENKEEL_NET_TLS_H
+#define EVENKEEL_NET_TLS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "../../config/policy.h"
+
+struct tls_context;
+struct tls_connection; /* one SSL */
+
+/*
+ * Reads the files. NULL on failure, with one line in error (which file, which key, what is wrong, e.g. that the key does
+ * not belong to the certificate). The same content gives back the same context with one more reference.
+ */
+struct tls_context *tls_context_get(const struct tls_rule *rule, char *error, size_t error_capacity);
+struct tls_context *tls_context_ref(struct tls_context *context);
+void tls_context_unref(struct tls_context **context);
+uint64_t tls_context_identity(const struct tls_context *context);
+
+struct tls_connection *tls_connect(struct tls_context *context, int fd, const char *host, const char *server_name);
+enum tls_step { TLS_DONE, TLS_WANT_READ, TLS_WANT_WRITE, TLS_STEP_CLOSED, TLS_STEP_BAD_CERTIFICATE, TLS_STEP_FAILED };
+/* One step of the handshake; on failure detail says which check failed: "expired since ...", "name mismatch: wanted a, got b, c",
+ * "unknown issuer ...", "self-signed", "revoked", "pin mismatch", or the alert. */
+enum tls_step tls_handshake(struct tls_connection *connection, char *detail, size_t detail_capacity);
+bool tls_is_resumed(const struct tls_connection *connection);
+void tls_connection_free(struct tls_connection **connection);
+
+/* For net/stream.c: results as stream_read / stream_write (STREAM_*); want_write is set when a read needs the socket writable. */
+long tls_read(struct tls_connection *connection, void *bytes, size_t capacity, int *error_number);
+long tls_write(struct tls_connection *connection, const void *bytes, size_t length, int *error_number);
+bool tls_has_pending(const struct tls_connection *connection);
+void tls_shutdown(struct tls_connection *connection);
+
+#endif
