@@ -1,0 +1,11 @@
+"""What the end-to-end tests are made of: the proxy as a process, scripted origins, raw clients, a DNS stub, nginx."""
+from .client import Client, Incomplete, Response
+from .dnsstub import DNSStub
+from .nginx import Nginx
+from .origin import Origin, close, delay, hold, raw, reply, rst
+from .proxy import BIN, Proxy, run_evenkeel
+from .tls import Authority
+from .tools import SLOWNESS, free_port, patience, took, until
+
+__all__ = ["Authority", "BIN", "Client", "DNSStub", "Incomplete", "Nginx", "Origin", "Proxy", "Response", "SLOWNESS",
+           "close", "delay", "free_port", "hold", "patience", "raw", "reply", "rst", "run_evenkeel", "took", "until"]
