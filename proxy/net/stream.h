@@ -20,7 +20,9 @@ struct tls_connection; /* net/tls.h */
 #define STREAM_TRUNCATED (-3) /* TLS: FIN without close_notify */
 
 struct stream_ops {
-	void (*on_readable)(void *owner); /* call stream_read until STREAM_AGAIN or enough */
+	/* Call stream_read until STREAM_AGAIN or enough: it is called again while bytes, the end or an error are there. So
+	 * after STREAM_EOF close or pause, or it never ends. */
+	void (*on_readable)(void *owner);
 	void (*on_writable)(void *owner); /* after stream_want_write; once */
 };
 
@@ -35,14 +37,24 @@ struct stream {
 	bool is_reading; /* read interest is on */
 	bool is_writing; /* write interest is on */
 	bool is_shut;    /* our side was ended */
+	/* TLS only: which way one operation waits for the other direction of the socket. */
+	bool is_write_wanted;    /* stream_want_write was called and on_writable is due */
+	bool is_read_blocked;    /* a read waits until the socket is writable */
+	bool is_write_blocked;   /* a write waits until the socket is readable */
+	bool is_notify_pending;  /* close_notify did not fit yet; FIN follows it */
 };
 
-/* Takes fd (must be non-blocking) and, when tls is not NULL, the connection whose handshake is complete. */
+/* The struct must stay where it is in memory while it is open (libevent points into it).
+ * Takes fd (must be non-blocking) and, when tls is not NULL, the connection whose handshake is complete. */
 void stream_open(struct stream *stream, struct loop *loop, int fd, struct tls_connection *tls,
 		 const struct stream_ops *ops, void *owner);
 void stream_set_owner(struct stream *stream, const struct stream_ops *ops, void *owner);
 static inline bool stream_is_open(const struct stream *stream) { return stream->fd >= 0; }
 
+/*
+ * Bytes moved, or STREAM_EOF (reads only), STREAM_AGAIN, STREAM_ERROR, STREAM_TRUNCATED. What a write did not take is to
+ * be written again: after STREAM_AGAIN the same bytes, or the same and more after them (TLS may have sealed them already).
+ */
 ssize_t stream_read(struct stream *stream, void *bytes, size_t capacity);
 ssize_t stream_write(struct stream *stream, const void *bytes, size_t length);
 ssize_t stream_writev(struct stream *stream, const struct iovec *pieces, int n_pieces);
@@ -60,7 +72,7 @@ void stream_close(struct stream *stream, bool is_reset);
 /* Is there something to read right now (bytes or EOF)? One peek; for connections that must not be stale. */
 bool stream_is_readable_now(struct stream *stream);
 
-/* Has the peer gone, although reading is paused? Asks the kernel (TCP_INFO): reset, or FIN received. */
+/* Has the peer gone, although reading is paused? Asks the kernel: reset, or FIN received. */
 bool stream_is_peer_gone(struct stream *stream);
 
 #endif

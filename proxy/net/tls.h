@@ -32,10 +32,16 @@ enum tls_step tls_handshake(struct tls_connection *connection, char *detail, siz
 bool tls_is_resumed(const struct tls_connection *connection);
 void tls_connection_free(struct tls_connection **connection);
 
-/* For net/stream.c: results as stream_read / stream_write (STREAM_*); want_write is set when a read needs the socket writable. */
+/* For net/stream.c: results as stream_read / stream_write (STREAM_*). An ended or failed side stays so. */
 long tls_read(struct tls_connection *connection, void *bytes, size_t capacity, int *error_number);
 long tls_write(struct tls_connection *connection, const void *bytes, size_t length, int *error_number);
 bool tls_has_pending(const struct tls_connection *connection);
-void tls_shutdown(struct tls_connection *connection);
+/* What the operation that last gave STREAM_AGAIN waits for, when it isn't its own direction. */
+bool tls_read_wants_write(const struct tls_connection *connection);
+bool tls_write_wants_read(const struct tls_connection *connection);
+/* Is application data, the end or an error there right now? Takes in tickets and the like on the way. */
+bool tls_is_readable_now(struct tls_connection *connection);
+/* Sends close_notify; false: the socket is full, call again when it is writable. */
+bool tls_shutdown(struct tls_connection *connection);
 
 #endif
