@@ -8,7 +8,6 @@
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 /* Files of /proc are read with one read(2): they are made anew for each, so more reads could disagree. */
@@ -104,11 +103,12 @@ static double start_seconds_read(void)
 struct process_state process_state_read(void)
 {
 	struct process_state state = { -1, -1, -1, -1, -1, -1 };
-	struct timespec cpu;
+	struct rusage used;
 	struct rlimit fds;
 
-	if (clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &cpu) == 0)
-		state.cpu_seconds = (double)cpu.tv_sec + (double)cpu.tv_nsec / 1e9;
+	if (getrusage(RUSAGE_SELF, &used) == 0)
+		state.cpu_seconds = (double)(used.ru_utime.tv_sec + used.ru_stime.tv_sec) +
+				    (double)(used.ru_utime.tv_usec + used.ru_stime.tv_usec) / 1e6;
 	if (getrlimit(RLIMIT_NOFILE, &fds) == 0)
 		state.max_fds = fds.rlim_cur > INT64_MAX ? INT64_MAX : (int64_t)fds.rlim_cur;
 	memory_read(&state);

@@ -10,12 +10,16 @@
  * n_retry: 1 before the first retry. previous_ms: the delay before the last retry (0 at first), for `decorrelated`.
  *   full          U(0, d)      d = min(max, base x multiplier^(n_retry - 1))
  *   equal         d/2 + U(0, d/2)
- *   decorrelated  min(max, U(base, 3 x max(base, previous)))
+ *   decorrelated  U(base, min(max, 3 x max(base, previous))): the range is cut at max and not what is drawn, or
+ *                 many delays would end up at exactly max
  *   none          d
  *   fraction f    d x U(1 - f, 1 + f), at most max x (1 + f)
  * Never negative; never overflows whatever n_retry.
  */
 int64_t backoff_delay_ms(const struct backoff_rule *rule, int64_t n_retry, int64_t previous_ms, struct rng *rng);
+
+/* d above: the delay without jitter. */
+int64_t backoff_plain_ms(const struct backoff_rule *rule, int64_t n_retry);
 
 /*
  * Retry-After (RFC 9110 10.2.3): delta-seconds or any of the three HTTP-date forms (5.6.7).
@@ -24,7 +28,7 @@ int64_t backoff_delay_ms(const struct backoff_rule *rule, int64_t n_retry, int64
  */
 int64_t retry_after_parse_ms(struct slice value, int64_t now_wall_ms);
 
-/* HTTP-date to milliseconds since the epoch; -1 when it is none. now_wall_ms settles RFC 850's two-digit years. */
+/* HTTP-date to milliseconds since the epoch, 0 for one before it; -1 when it is none. now_wall_ms settles RFC 850's two-digit years. */
 int64_t http_date_parse_ms(struct slice value, int64_t now_wall_ms);
 
 #endif

@@ -1,4 +1,12 @@
-/* The circuit breaker of one origin: CLOSED -> OPEN -> HALF_OPEN -> CLOSED | OPEN. Pure in virtual time. */
+/*
+ * The circuit breaker of one origin: CLOSED -> OPEN -> HALF_OPEN -> CLOSED | OPEN. Pure in virtual time.
+ *
+ * CLOSED opens on `consecutive` failures in a row, or when at least min_requests of the window were reported and
+ * failure_ratio of them failed. OPEN refuses for open_for; the first admission after that makes it HALF_OPEN, where
+ * half_open requests at once are let through as trials: one good answer closes it, one failure opens it anew.
+ * Every admission is owed exactly one breaker_report or breaker_forget. Report when the answer's head is there: a
+ * trial that waits for a long body would keep everyone else out.
+ */
 #ifndef EVENKEEL_POLICY_BREAKER_H
 #define EVENKEEL_POLICY_BREAKER_H
 
@@ -24,6 +32,7 @@ bool breaker_would_admit(const struct breaker *breaker, const struct breaker_rul
 bool breaker_admit(struct breaker *breaker, const struct breaker_rule *rule, struct mono now);
 void breaker_report(struct breaker *breaker, const struct breaker_rule *rule, bool is_failure, struct mono now);
 void breaker_forget(struct breaker *breaker); /* admitted, but ended without a verdict (cancelled) */
+/* For the Retry-After of a refusal; 0 when it would admit now. */
 int64_t breaker_retry_after_ms(const struct breaker *breaker, const struct breaker_rule *rule, struct mono now);
 
 #endif
