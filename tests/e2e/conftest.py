@@ -3,7 +3,7 @@ import signal
 
 import pytest
 
-from harness import SLOWNESS, Authority, DNSStub, Nginx, Origin, Proxy
+from harness import SLOWNESS, Authority, Blackhole, DNSStub, Nginx, Origin, Proxy
 
 # A test that hangs must not hang the run.
 LIMIT_SECONDS = 40
@@ -90,6 +90,12 @@ def origin(makers):
 @pytest.fixture
 def dns(makers):
     return lambda answers=None: makers.add(DNSStub(answers))
+
+
+@pytest.fixture
+def blackhole(makers):
+    """A port where connecting takes for ever."""
+    return makers.add(Blackhole())
 
 
 @pytest.fixture

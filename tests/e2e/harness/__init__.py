@@ -1,4 +1,6 @@
 """What the end-to-end tests are made of: the proxy as a process, scripted origins, raw clients, a DNS stub, nginx."""
+from .blackhole import Blackhole
+from .checks import problem
 from .client import Client, Incomplete, Response
 from .dnsstub import DNSStub
 from .nginx import Nginx
@@ -7,5 +9,5 @@ from .proxy import BIN, Proxy, run_evenkeel
 from .tls import Authority
 from .tools import SLOWNESS, free_port, patience, took, until
 
-__all__ = ["Authority", "BIN", "Client", "DNSStub", "Incomplete", "Nginx", "Origin", "Proxy", "Response", "SLOWNESS",
-           "close", "delay", "free_port", "hold", "patience", "raw", "reply", "rst", "run_evenkeel", "took", "until"]
+__all__ = ["Authority", "BIN", "Blackhole", "Client", "DNSStub", "Incomplete", "Nginx", "Origin", "Proxy", "Response", "SLOWNESS",
+           "close", "delay", "free_port", "hold", "patience", "problem", "raw", "reply", "rst", "run_evenkeel", "took", "until"]
