@@ -5,28 +5,14 @@
 #ifndef EVENKEEL_HTTP_REQUEST_H
 #define EVENKEEL_HTTP_REQUEST_H
 
-#include <llhttp.h>
 #include <stdint.h>
 
+#include "body_read.h"
 #include "head.h"
+#include "read_event.h"
 #include "target.h"
 
-enum read_event {
-	READ_MORE,    /* all bytes are consumed, nothing is complete: feed more */
-	READ_INTERIM, /* responses: a 1xx head is complete (101 comes as READ_HEAD) */
-	READ_HEAD,
-	READ_BODY,    /* *body is the next piece, already without chunk framing; borrowed from the input */
-	READ_END,     /* the message is complete; trailers, if any, are in reader->trailers */
-	READ_ERROR,   /* reader->error says why; the connection can't be used any further */
-};
-
-enum body_framing { BODY_NONE, BODY_LENGTH, BODY_CHUNKED, BODY_UNTIL_CLOSE };
-
-struct read_error {
-	int status;         /* requests: 400 408 413 414 431 501 505; responses: 0 */
-	bool is_too_large;  /* the header section is over the limit */
-	const char *detail; /* static text: what is wrong and, where one rules, the RFC section */
-};
+#define REQUEST_MAX_LEADING_CRLF 2 /* empty lines tolerated before a request line (RFC 9112 2.2) */
 
 struct request {
 	struct head head;
@@ -47,20 +33,14 @@ void request_init(struct request *request);
 void request_clear(struct request *request);
 
 struct request_reader {
-	llhttp_t parser;
 	struct request *request; /* borrowed: filled until READ_HEAD */
 	struct head trailers;    /* fields after a chunked body, framing and routing fields still in it */
 	size_t max_header_bytes; /* start line and fields; trailers too */
 	struct read_error error;
-	bool is_trailer_phase;
-	uint8_t stage;           /* private to request.c */
-	uint32_t field_at, field_length, value_at, value_length;
-	size_t fed_at;
-	const char *chunk_base;
-	struct slice body;
-	size_t n_head_bytes;
-	bool has_pending_head, has_pending_end;
-	uint32_t n_leading_crlf;
+	uint8_t stage;           /* private to request.c, as is all that follows */
+	uint8_t n_leading_octets;
+	uint32_t line_at;
+	struct body_reader body;
 };
 
 /* max_header_bytes: limits.header_bytes. The reader can be used for one message after another (request_reader_reset). */

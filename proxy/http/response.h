@@ -23,22 +23,17 @@ void response_init(struct response *response);
 void response_clear(struct response *response);
 
 struct response_reader {
-	llhttp_t parser;
 	struct response *response; /* borrowed: filled until READ_HEAD; READ_INTERIM heads are in it too, until the next call */
 	struct head trailers;
 	size_t max_header_bytes;
 	struct read_error error;
 	bool to_head, to_connect, asked_upgrade;
 	bool has_bytes;            /* at least one byte came in: the request was certainly read */
-	bool is_complete;
-	uint8_t stage;             /* private to response.c */
-	uint32_t field_at, field_length, value_at, value_length;
-	size_t fed_at;
-	const char *chunk_base;
-	struct slice body;
-	size_t n_head_bytes;
+	bool is_complete;          /* READ_END was returned */
+	uint8_t stage;             /* private to response.c, as is all that follows */
+	uint32_t line_at;
 	unsigned n_interim;
-	bool has_pending_head, has_pending_end;
+	struct body_reader body;
 };
 
 /* to_head / to_connect: what it answers. asked_upgrade: a 101 is legal; else it is a bad response. */

@@ -28,7 +28,7 @@ ROOMS = {
     "config": ([], ["yaml"]),
     "proxy/base": (VALUES, []),
     "proxy/policy": (VALUES + ["config/load.h"] + PURE_BASE, []),
-    "proxy/http": (VALUES + ["proxy/base"], ["llhttp"]),
+    "proxy/http": (VALUES + ["config/paths.h", "proxy/base"], ["llhttp"]),
     "proxy/net": (VALUES + ["proxy/base"], ["libevent", "c-ares", "openssl"]),
     "proxy/upstream": (["config", "proxy/base", "proxy/policy", "proxy/http", "proxy/net"], []),
     "proxy/exchange": (["config", "proxy/base", "proxy/policy", "proxy/http", "proxy/net", "proxy/upstream"], []),
