@@ -60,5 +60,9 @@ void exchange_client_writable(struct exchange *exchange); /* pending output fell
 void exchange_client_flushed(struct exchange *exchange);  /* after send_end / send_own: the last byte is out */
 void exchange_client_gone(struct exchange *exchange);     /* ends everything, silently for the client; on_done still comes */
 
-/* Bytes of request and response bodies, as counted for the access log. */
+/* What is known for the access log so far; a tunnel takes it over within become_tunnel and records it at its own end (the
+ * slices are borrowed: copy what must outlive on_done). */
+struct access_facts;
+void exchange_access_facts(const struct exchange *exchange, struct access_facts *facts);
+
 #endif

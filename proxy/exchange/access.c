@@ -1,0 +1,67 @@
+#include "access.h"
+
+#include <stdio.h>
+
+#include "../base/rng.h"
+
+static void count(const struct access_facts *facts)
+{
+	struct upstream_metrics *metrics = facts->metrics;
+	if (facts->is_cancelled) {
+		metrics->requests_cancelled++;
+		metrics->cancelled++;
+	} else if (facts->is_aborted) {
+		metrics->requests_aborted++;
+	} else if (facts->status > 0 && facts->status < 600) {
+		metrics->requests_by_code[facts->status]++;
+	}
+	histogram_observe_us(&metrics->request_seconds, mono_elapsed_us(facts->started, facts->ended));
+	if (facts->n_attempts > 0)
+		histogram_observe_count(&metrics->attempts_per_request, facts->n_attempts);
+}
+
+void access_record(const struct access_facts *facts)
+{
+	count(facts);
+	struct log_line line;
+	if (!facts->is_logged || !log_begin(&line, LOG_INFO, "request"))
+		return;
+	log_slice(&line, "id", facts->id);
+	log_string(&line, "client", facts->client);
+	log_slice(&line, "method", facts->method);
+	log_url(&line, "url", facts->url);
+	log_string(&line, "upstream", facts->upstream);
+	log_string(&line, "route", facts->route);
+	if (facts->status > 0)
+		log_integer(&line, "status", facts->status);
+	log_string(&line, "error", facts->error);
+	if (facts->is_aborted)
+		log_bool(&line, "aborted", true);
+	log_integer(&line, "attempts", facts->n_attempts);
+	log_string(&line, "verdict", verdict_words[facts->verdict]);
+	log_ms(&line, "duration_ms", mono_elapsed_us(facts->started, facts->ended));
+	log_ms(&line, "queue_ms", facts->queue_us);
+	log_ms(&line, "connect_ms", facts->connect_us);
+	log_ms(&line, "first_byte_ms", facts->first_byte_us);
+	log_ms(&line, "backoff_ms", facts->backoff_us);
+	log_integer(&line, "request_bytes", (int64_t)facts->request_bytes);
+	log_integer(&line, "response_bytes", (int64_t)facts->response_bytes);
+	log_bool(&line, "reused", facts->is_reused);
+	log_end(&line);
+}
+
+/* RFC 9562 5.7: 48 bits of milliseconds, version, 12 random bits, variant, 62 random bits. */
+void access_make_id(char out[static 37], int64_t now_wall_ms, struct rng *rng)
+{
+	static const char digits[] = "0123456789abcdef";
+	uint64_t high = ((uint64_t)now_wall_ms << 16) | 0x7000 | (rng_u64(rng) >> 52);
+	uint64_t low = (rng_u64(rng) >> 2) | (2ULL << 62);
+	char *at = out;
+	for (int i = 0; i < 32; i++) {
+		uint64_t half = i < 16 ? high : low;
+		*at++ = digits[(half >> (60 - 4 * (i % 16))) & 15];
+		if (i == 7 || i == 11 || i == 15 || i == 19)
+			*at++ = '-';
+	}
+	*at = '\0';
+}

@@ -1,0 +1,217 @@
+/* How an exchange ends: an answer of our own, an abort, a cancellation; and what is counted and logged of it. */
+#include <stdio.h>
+
+#include "../base/check.h"
+#include "../base/clock.h"
+#include "machine.h"
+#include "reply.h"
+
+void conclude_timeout_metric(struct exchange *exchange, enum outcome outcome)
+{
+	static const signed char label_of[N_OUTCOMES] = {
+		[OUTCOME_TOTAL_TIMEOUT] = TIMEOUT_LABEL_TOTAL + 1,
+		[OUTCOME_ATTEMPT_TIMEOUT] = TIMEOUT_LABEL_ATTEMPT + 1,
+		[OUTCOME_POOL_WAIT] = TIMEOUT_LABEL_POOL_WAIT + 1,
+		[OUTCOME_CONNECT_TIMEOUT] = TIMEOUT_LABEL_CONNECT + 1,
+		[OUTCOME_TLS_TIMEOUT] = TIMEOUT_LABEL_TLS_HANDSHAKE + 1,
+		[OUTCOME_HEADERS_TIMEOUT] = TIMEOUT_LABEL_RESPONSE_HEADERS + 1,
+		[OUTCOME_BODY_IDLE] = TIMEOUT_LABEL_BODY_IDLE + 1,
+		[OUTCOME_STREAM_TOTAL] = TIMEOUT_LABEL_STREAM_TOTAL + 1,
+	};
+	if (label_of[outcome] > 0 && exchange->origin)
+		exchange->origin->metrics->timeouts[label_of[outcome] - 1]++;
+	if (outcome == OUTCOME_POOL_WAIT && exchange->origin)
+		exchange->origin->metrics->pool_rejected[POOL_REJECTED_POOL_WAIT]++;
+}
+
+static void add_durations(struct exchange *exchange, const struct attempt *attempt)
+{
+	struct mono now = mono_is_set(attempt->ended) ? attempt->ended : clock_now();
+	exchange->queue_us += mono_elapsed_us(attempt->queued, mono_is_set(attempt->began) ? attempt->began : now);
+	const struct lease *lease = &attempt->lease;
+	if (!lease->is_reused && mono_is_set(lease->granted))
+		exchange->connect_us += mono_elapsed_us(lease->granted, mono_is_set(lease->held) ? lease->held : now);
+	exchange->first_byte_us = mono_elapsed_us(attempt->request_sent, attempt->head_complete);
+	exchange->is_reused = lease->is_reused;
+}
+
+void conclude_attempt(struct exchange *exchange, enum outcome outcome, int status)
+{
+	struct attempt *attempt = exchange->attempt;
+	if (!exchange->origin)
+		return;
+	struct upstream_metrics *metrics = exchange->origin->metrics;
+	conclude_timeout_metric(exchange, outcome);
+	if (!attempt)
+		return;
+	enum attempt_label label = outcome_facts[outcome].label;
+	if (outcome == OUTCOME_RESPONSE)
+		label = (enum attempt_label)(ATTEMPT_LABEL_1XX + status / 100 - 1);
+	metrics->attempts[label]++;
+	if (mono_is_set(attempt->began)) {
+		struct mono ended = mono_is_set(attempt->ended) ? attempt->ended : clock_now();
+		histogram_observe_us(&metrics->attempt_seconds, mono_elapsed_us(attempt->began, ended));
+	}
+	add_durations(exchange, attempt);
+	if (exchange->is_breaker_admitted) {
+		exchange->is_breaker_admitted = false;
+		if (outcome == OUTCOME_CANCELLED || label == ATTEMPT_LABEL_REJECTED)
+			breaker_forget(&exchange->origin->breaker);
+		else
+			breaker_report(&exchange->origin->breaker, &exchange->policy->breaker,
+				       retry_is_failure(outcome, status), clock_now());
+		origin_sync_breaker(exchange->origin);
+	}
+}
+
+/* What the verdict means for a person who reads the error body. */
+static const char *explain_verdict(const struct exchange *exchange, char storage[static 96])
+{
+	switch (exchange->verdict) {
+	case VERDICT_METHOD:
+		return "; not retried: the method is not in retry.methods and the request bears no idempotency key";
+	case VERDICT_BODY:
+		return "; not retried: the request body is larger than limits.request_buffer and was not kept";
+	case VERDICT_ATTEMPTS:
+		snprintf(storage, 96, "; attempts made: %lld, allowed: %lld (retry.max_attempts)",
+			 (long long)exchange->n_attempts, (long long)exchange->order.max_attempts);
+		return storage;
+	case VERDICT_BUDGET:
+		return "; not retried: the retry budget of this origin is used up (retry.budget)";
+	case VERDICT_DEADLINE:
+		return "; not retried: no time is left within timeouts.total";
+	case VERDICT_BREAKER:
+		return "; not retried: the circuit breaker is open";
+	case VERDICT_NESTED:
+		return "; not retried: the request is itself a retry of a proxy before this one (retry.nested)";
+	default:
+		return "";
+	}
+}
+
+static int64_t retry_after_s(const struct exchange *exchange, enum outcome outcome)
+{
+	int64_t wait_ms = 1000;
+	if (outcome == OUTCOME_BREAKER_OPEN)
+		wait_ms = breaker_retry_after_ms(&exchange->origin->breaker, &exchange->policy->breaker, clock_now());
+	if (wait_ms < 1000)
+		wait_ms = 1000;
+	return outcome_facts[outcome].status == 503 ? (wait_ms + 999) / 1000 : -1;
+}
+
+void conclude_with_error(struct exchange *exchange, enum outcome outcome, const char *detail)
+{
+	const struct outcome_facts *facts = &outcome_facts[outcome];
+	if (exchange->is_response_complete)
+		return;
+	char storage[96], sentence[640];
+	snprintf(sentence, sizeof(sentence), "%s%s%s%s", facts->detail, detail && *detail ? ": " : "",
+		 detail && *detail ? detail : "", explain_verdict(exchange, storage));
+	bool is_client_fault = outcome == OUTCOME_CLIENT_BAD_BODY || outcome == OUTCOME_CLIENT_SLOW;
+	exchange->must_close |= !exchange->body.is_complete || is_client_fault || exchange->room->is_draining;
+	struct reply_facts reply_facts = {
+		.status = facts->status,
+		.error = facts->proxy_error,
+		.detail = sentence,
+		.upstream = exchange->order.match.upstream->name,
+		.n_attempts = exchange->n_attempts,
+		.verdict = verdict_words[exchange->verdict],
+		.elapsed_ms = mono_elapsed_ms(exchange->order.started, clock_now()),
+		.request_id = exchange->order.request_id,
+		.retry_after_s = retry_after_s(exchange, outcome),
+		.must_close = exchange->must_close,
+	};
+	struct own_reply reply;
+	struct buffer text = { 0 };
+	reply_compose(&reply, &text, &reply_facts);
+	exchange->status = facts->status;
+	exchange->error = facts->proxy_error;
+	exchange->response_bytes = reply.body.length;
+	exchange_enter(exchange, EXCHANGE_RELAYING);
+	exchange->is_response_complete = true;
+	exchange->downstream->ops->send_own(exchange->downstream, &reply);
+	buffer_clear(&text);
+}
+
+void conclude_abort(struct exchange *exchange, enum outcome outcome)
+{
+	exchange->is_aborted = true;
+	exchange->must_close = true;
+	exchange->error = outcome_facts[outcome].proxy_error;
+	exchange->downstream->ops->abort(exchange->downstream);
+	exchange_finish(exchange);
+}
+
+static void log_cancelled(const struct exchange *exchange)
+{
+	struct log_line line;
+	if (!log_begin(&line, LOG_INFO, "cancelled"))
+		return;
+	const char *stage = exchange->state == EXCHANGE_BACKOFF ? "backoff"
+			    : exchange->attempt ? attempt_state_word(exchange->attempt->state) : "admitted";
+	if (exchange->is_response_complete)
+		stage = "flushing";
+	log_slice(&line, "id", exchange->order.request_id);
+	log_string(&line, "upstream", exchange->order.match.upstream->name);
+	log_string(&line, "stage", stage);
+	log_integer(&line, "attempts", exchange->n_attempts);
+	log_ms(&line, "duration_ms", mono_elapsed_us(exchange->order.started, clock_now()));
+	log_end(&line);
+}
+
+void conclude_cancelled(struct exchange *exchange)
+{
+	log_cancelled(exchange);
+	exchange->is_cancelled = true;
+	exchange->must_close = true;
+	exchange->verdict = VERDICT_CANCELLED;
+	struct attempt *attempt = exchange->attempt;
+	if (attempt && attempt->state != ATTEMPT_ENDED) {
+		attempt_cancel(attempt);
+		conclude_attempt(exchange, OUTCOME_CANCELLED, 0);
+	}
+	if (exchange->state == EXCHANGE_BACKOFF && !exchange->is_rate_wait)
+		exchange->backoff_us += mono_elapsed_us(exchange->backoff_began, clock_now());
+	exchange_finish(exchange);
+}
+
+void exchange_access_facts(const struct exchange *exchange, struct access_facts *facts)
+{
+	const struct exchange_order *order = &exchange->order;
+	*facts = (struct access_facts){
+		.is_logged = exchange->config->global.log_access,
+		.id = order->request_id,
+		.method = order->request->method,
+		.url = order->url,
+		.client = order->client_address,
+		.upstream = order->match.upstream->name,
+		.route = order->match.route ? order->match.route->text : NULL,
+		.status = exchange->status,
+		.is_cancelled = exchange->is_cancelled,
+		.is_aborted = exchange->is_aborted,
+		.error = exchange->error,
+		.n_attempts = exchange->n_attempts,
+		.verdict = exchange->verdict,
+		.started = order->started,
+		.ended = clock_now(),
+		.queue_us = exchange->queue_us,
+		.connect_us = exchange->connect_us,
+		.first_byte_us = exchange->first_byte_us,
+		.backoff_us = exchange->backoff_us,
+		.request_bytes = exchange->body.received,
+		.response_bytes = exchange->response_bytes,
+		.is_reused = exchange->is_reused,
+		.metrics = exchange->origin ? exchange->origin->metrics : metrics_upstream(order->match.upstream->name),
+	};
+}
+
+void conclude_record(struct exchange *exchange)
+{
+	if (exchange->is_recorded)
+		return;
+	exchange->is_recorded = true;
+	struct access_facts facts;
+	exchange_access_facts(exchange, &facts);
+	facts.metrics->backoff_us += (uint64_t)exchange->backoff_us;
+	access_record(&facts);
+}

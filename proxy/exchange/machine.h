@@ -1,0 +1,92 @@
+/* The inside of an exchange, shared by the files of this room only. */
+#ifndef EVENKEEL_EXCHANGE_MACHINE_H
+#define EVENKEEL_EXCHANGE_MACHINE_H
+
+#include "../policy/deadline.h"
+#include "../policy/retry.h"
+#include "access.h"
+#include "attempt.h"
+#include "exchange.h"
+
+#define CONTINUE_WAIT_MS 500 /* how long an origin may keep a client that waits for 100 Continue waiting */
+
+enum exchange_state {
+	EXCHANGE_ADMITTED,
+	EXCHANGE_TRYING,    /* an attempt is under way, nothing has gone to the client */
+	EXCHANGE_BACKOFF,   /* between two attempts, or waiting for its place in the rate */
+	EXCHANGE_RELAYING,  /* committed: bytes have gone to the client */
+	EXCHANGE_DONE
+};
+
+struct exchange {
+	struct list link; /* room->exchanges */
+	struct exchange_room *room;
+	struct downstream *downstream; /* NULL once on_done was called */
+	struct exchange_order order;
+	struct config *config;         /* own reference */
+	struct origin *origin;         /* own reference; NULL: none could be had */
+	const struct policy *policy;
+	enum exchange_state state;
+	struct attempt *attempt;       /* the current one; also kept after its end while its response is held */
+	struct request_body body;
+	struct timer timer;
+	struct deferred deferred_start_failure, deferred_free;
+	enum outcome start_outcome;
+	char start_detail[256];
+
+	/* retries */
+	int64_t n_attempts;            /* begun, a replaced stale one not counted */
+	bool has_replaced_stale, wants_fresh;
+	bool is_breaker_admitted;      /* a report or a forget is owed */
+	bool is_rate_taken, is_rate_wait;
+	int64_t previous_delay_ms;
+	struct mono backoff_began, backoff_until;
+	enum verdict verdict;
+
+	/* the client's side */
+	bool is_body_paused;
+	bool is_continue_awaited;      /* the client waits for 100 before it sends its body */
+	bool is_continue_sent;
+	struct mono continue_at;
+	bool is_holding;               /* the response is kept back until it is complete */
+	struct buffer held;
+	bool is_stream;                /* content type in stream_types */
+	bool is_response_complete;     /* send_end or send_own was called: only flushing is left */
+	bool must_close;
+
+	/* for the log */
+	int status;                    /* sent to the client, 0: none yet */
+	const char *error;             /* RFC 9209 type */
+	bool is_cancelled, is_aborted, is_recorded;
+	int64_t queue_us, connect_us, first_byte_us, backoff_us;
+	uint64_t response_bytes;
+	bool is_reused;
+};
+
+/* exchange.c */
+void exchange_rearm(struct exchange *exchange);
+void exchange_enter(struct exchange *exchange, enum exchange_state state);
+/* The attempt's outcome and what follows from it: another attempt (the state is then BACKOFF or TRYING anew), an error of
+ * our own, or, for a response, nothing: the caller passes it on. */
+void exchange_judge(struct exchange *exchange, enum outcome outcome, const char *detail);
+bool exchange_could_retry(const struct exchange *exchange);
+void exchange_finish(struct exchange *exchange);
+void exchange_steer_body(struct exchange *exchange); /* tells the client to stop or go on sending its body */
+void exchange_send_continue(struct exchange *exchange);
+int64_t exchange_retry_after_ms(const struct exchange *exchange);
+
+/* relay.c */
+extern const struct attempt_ops exchange_attempt_ops;
+void relay_response_rewrite(struct exchange *exchange, struct response_rewrite *rewrite, struct extra_field extra[static 3],
+			    char number[static 24]);
+void relay_drop_held(struct exchange *exchange);
+
+/* conclude.c */
+void conclude_with_error(struct exchange *exchange, enum outcome outcome, const char *detail);
+void conclude_abort(struct exchange *exchange, enum outcome outcome);
+void conclude_cancelled(struct exchange *exchange);
+void conclude_record(struct exchange *exchange);
+void conclude_attempt(struct exchange *exchange, enum outcome outcome, int status); /* metrics, durations, breaker of one attempt */
+void conclude_timeout_metric(struct exchange *exchange, enum outcome outcome);
+
+#endif
