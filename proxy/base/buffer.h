@@ -27,7 +27,10 @@ char *buffer_reserve(struct buffer *buffer, size_t n);
 void buffer_grow(struct buffer *buffer, size_t n);
 
 void buffer_append(struct buffer *buffer, const void *bytes, size_t n);
-static inline void buffer_append_slice(struct buffer *buffer, struct slice s) { buffer_append(buffer, s.data, s.length); }
+static inline void buffer_append_slice(struct buffer *buffer, struct slice s)
+{
+	buffer_append(buffer, s.data, s.length);
+}
 void buffer_printf(struct buffer *buffer, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void buffer_vprintf(struct buffer *buffer, const char *format, va_list arguments);
 

@@ -11,7 +11,8 @@
 
 #define CHECK(condition) ((condition) ? (void)0 : check_failed(#condition, __FILE__, __LINE__, __func__))
 
-void check_failed(const char *condition, const char *file, int line, const char *function) __attribute__((noreturn, cold));
+void check_failed(const char *condition, const char *file, int line, const char *function)
+	__attribute__((noreturn, cold));
 
 void *xmalloc(size_t size) __attribute__((malloc, returns_nonnull));
 void *xcalloc(size_t n, size_t size) __attribute__((malloc, returns_nonnull));

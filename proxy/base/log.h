@@ -11,6 +11,8 @@
  *     }
  *
  * Values are escaped here; non-UTF-8 bytes become U+FFFD. A value longer than LOG_MAX_VALUE_BYTES is cut ("...").
+ * What doesn't fit into LOG_MAX_LINE_BYTES is left out, field by field, and the line then bears "cut":true.
+ * A reader that goes away must not kill the process: SIGPIPE has to be ignored.
  * Credentials must not be handed in (see log_url, which drops userinfo and, unless the level is debug, the query).
  */
 #ifndef EVENKEEL_BASE_LOG_H
@@ -45,7 +47,8 @@ void log_url(struct log_line *line, const char *key, struct slice url);
 void log_end(struct log_line *line);
 
 /* Shorthand: an event with one "message" field. */
-void log_message(enum log_level level, const char *event, const char *format, ...) __attribute__((format(printf, 3, 4)));
+void log_message(enum log_level level, const char *event, const char *format, ...)
+	__attribute__((format(printf, 3, 4)));
 
 bool log_flush(void);          /* writes what fits; true when nothing is left */
 void log_flush_blocking(int64_t max_ms); /* at exit: waits for a slow reader at most so long */

@@ -22,10 +22,12 @@ static const struct metrics_bound count_items[] = {
 	{ 1, "1", "1.0" }, { 2, "2", "2.0" }, { 3, "3", "3.0" }, { 4, "4", "4.0" }, { 5, "5", "5.0" }, { 8, "8", "8.0" },
 };
 
-const struct metrics_bounds metrics_duration_bounds = { duration_items, sizeof duration_items / sizeof *duration_items };
-const struct metrics_bounds metrics_count_bounds = { count_items, sizeof count_items / sizeof *count_items };
+#define N_OF(items) (sizeof(items) / sizeof *(items))
 
-_Static_assert(sizeof duration_items / sizeof *duration_items <= METRICS_MAX_BUCKETS, "a bucket for each bound");
+const struct metrics_bounds metrics_duration_bounds = { duration_items, N_OF(duration_items) };
+const struct metrics_bounds metrics_count_bounds = { count_items, N_OF(count_items) };
+
+_Static_assert(N_OF(duration_items) <= METRICS_MAX_BUCKETS, "a bucket for each bound");
 
 struct upstream_metrics *metrics_first(void)
 {

@@ -45,7 +45,11 @@ enum timeout_label {
 	N_TIMEOUT_LABELS
 };
 
-enum pool_rejected_label { POOL_REJECTED_MAX_PENDING, POOL_REJECTED_POOL_WAIT, POOL_REJECTED_RATE_LIMIT, N_POOL_REJECTED_LABELS };
+/* evenkeel_pool_rejected_total{reason} */
+enum pool_rejected_label {
+	POOL_REJECTED_MAX_PENDING, POOL_REJECTED_POOL_WAIT, POOL_REJECTED_RATE_LIMIT,
+	N_POOL_REJECTED_LABELS
+};
 
 struct upstream_metrics {
 	char *name;

@@ -3,25 +3,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "check.h"
-#include "log.h"
 #include "metrics.h"
 #include "metrics_bounds.h"
-#include "metrics_process.h"
-
-#ifndef EVENKEEL_VERSION
-#define EVENKEEL_VERSION "0.0.0-dev"
-#endif
-
-enum family_type { COUNTER, GAUGE, HISTOGRAM };
-
-static const char *const type_words[] = { "counter", "gauge", "histogram" };
-
-struct render {
-	struct buffer *out;
-	bool is_openmetrics;
-	const char *family; /* with _total, when it has it */
-};
+#include "metrics_text.h"
 
 typedef void (*samples_fn)(struct render *render, const struct upstream_metrics *upstream);
 
@@ -45,19 +29,6 @@ static const char *const timeout_words[N_TIMEOUT_LABELS] = {
 	"tunnel_idle", "tunnel_total",
 };
 static const char *const pool_rejected_words[N_POOL_REJECTED_LABELS] = { "max_pending", "pool_wait", "rate_limit" };
-
-/* HELP and TYPE. OpenMetrics names a counter's family without _total, and an info's without _info. */
-static void family_header(struct render *render, const char *name, const char *type, const char *help)
-{
-	int length = (int)strlen(name);
-
-	render->family = name;
-	if (render->is_openmetrics && strcmp(type, "counter") == 0 && length > 6 && strcmp(name + length - 6, "_total") == 0)
-		length -= 6;
-	if (strcmp(type, "info") == 0)
-		length -= 5;
-	buffer_printf(render->out, "# HELP %.*s %s\n# TYPE %.*s %s\n", length, name, help, length, name, type);
-}
 
 static void label_value(struct render *render, const char *value)
 {
@@ -269,35 +240,57 @@ static void tunnel_bytes_samples(struct render *render, const struct upstream_me
 #define BY(function) function, 0
 
 static const struct family families[] = {
-	{ "evenkeel_requests_total", COUNTER, "Requests by the status sent to the client, or how else they ended.", BY(requests_samples) },
-	{ "evenkeel_request_duration_seconds", HISTOGRAM, "Whole exchange, first request byte in to last response byte out.", BY(request_seconds_samples) },
-	{ "evenkeel_attempts_total", COUNTER, "Attempts by status class or kind of failure.", BY(attempts_samples) },
-	{ "evenkeel_attempt_duration_seconds", HISTOGRAM, "One attempt, from its pool slot to its last body byte.", BY(attempt_seconds_samples) },
-	{ "evenkeel_attempts_per_request", HISTOGRAM, "Attempts that a request took.", BY(attempts_per_request_samples) },
-	{ "evenkeel_retries_total", COUNTER, "Retries by the kind or status that caused them; mode=\"observe\": only decided, not made.", BY(retries_samples) },
-	{ "evenkeel_retries_suppressed_total", COUNTER, "Retries not made, by what forbade them.", BY(suppressed_samples) },
-	{ "evenkeel_timeouts_total", COUNTER, "Timeouts that struck, by policy key; mode=\"observe\": only decided, nothing cut.", BY(timeouts_samples) },
-	{ "evenkeel_cancelled_total", COUNTER, "Requests whose client went away.", AT(cancelled) },
-	{ "evenkeel_backoff_seconds_total", COUNTER, "Time spent waiting between attempts.", BY(backoff_samples) },
-	{ "evenkeel_pool_connections", GAUGE, "Connections to the upstream's origins by state.", BY(connections_samples) },
-	{ "evenkeel_pool_pending", GAUGE, "Requests waiting for a slot or connection.", AT(pending) },
-	{ "evenkeel_in_flight", GAUGE, "Requests being worked on.", AT(in_flight) },
-	{ "evenkeel_pool_rejected_total", COUNTER, "Requests refused for want of a place, by the limit that refused.", BY(pool_rejected_samples) },
-	{ "evenkeel_connections_opened_total", COUNTER, "Connections established.", AT(connections_opened) },
-	{ "evenkeel_connections_reused_total", COUNTER, "Attempts sent on a kept-alive connection.", AT(connections_reused) },
-	{ "evenkeel_tls_handshakes_total", COUNTER, "TLS handshakes completed with origins.", BY(handshakes_samples) },
-	{ "evenkeel_breaker_state", GAUGE, "Circuit breaker of the worst origin: 0 closed, 1 half-open, 2 open.", BY(breaker_samples) },
-	{ "evenkeel_hedges_total", COUNTER, "Hedged attempts, by whether the hedge's answer was used.", BY(hedges_samples) },
-	{ "evenkeel_opaque_tunnels_total", COUNTER, "CONNECT tunnels whose content no policy can see into.", AT(opaque_tunnels) },
-	{ "evenkeel_tunnels_active", GAUGE, "Tunnels open now.", AT(tunnels_active) },
-	{ "evenkeel_tunnel_bytes_total", COUNTER, "Bytes through tunnels; up is towards the origin.", BY(tunnel_bytes_samples) },
+	{ "evenkeel_requests_total", COUNTER,
+	  "Requests by the status sent to the client, or how else they ended.", BY(requests_samples) },
+	{ "evenkeel_request_duration_seconds", HISTOGRAM,
+	  "Whole exchange, first request byte in to last response byte out.", BY(request_seconds_samples) },
+	{ "evenkeel_attempts_total", COUNTER,
+	  "Attempts by status class or kind of failure.", BY(attempts_samples) },
+	{ "evenkeel_attempt_duration_seconds", HISTOGRAM,
+	  "One attempt, from its pool slot to its last body byte.", BY(attempt_seconds_samples) },
+	{ "evenkeel_attempts_per_request", HISTOGRAM,
+	  "Attempts that a request took.", BY(attempts_per_request_samples) },
+	{ "evenkeel_retries_total", COUNTER,
+	  "Retries by the kind or status that caused them; mode=\"observe\": only decided, not made.", BY(retries_samples) },
+	{ "evenkeel_retries_suppressed_total", COUNTER,
+	  "Retries not made, by what forbade them.", BY(suppressed_samples) },
+	{ "evenkeel_timeouts_total", COUNTER,
+	  "Timeouts that struck, by policy key; mode=\"observe\": only decided, nothing cut.", BY(timeouts_samples) },
+	{ "evenkeel_cancelled_total", COUNTER,
+	  "Requests whose client went away.", AT(cancelled) },
+	{ "evenkeel_backoff_seconds_total", COUNTER,
+	  "Time spent waiting between attempts.", BY(backoff_samples) },
+	{ "evenkeel_pool_connections", GAUGE,
+	  "Connections to the upstream's origins by state.", BY(connections_samples) },
+	{ "evenkeel_pool_pending", GAUGE,
+	  "Requests waiting for a slot or connection.", AT(pending) },
+	{ "evenkeel_in_flight", GAUGE,
+	  "Requests being worked on.", AT(in_flight) },
+	{ "evenkeel_pool_rejected_total", COUNTER,
+	  "Requests refused for want of a place, by the limit that refused.", BY(pool_rejected_samples) },
+	{ "evenkeel_connections_opened_total", COUNTER,
+	  "Connections established.", AT(connections_opened) },
+	{ "evenkeel_connections_reused_total", COUNTER,
+	  "Attempts sent on a kept-alive connection.", AT(connections_reused) },
+	{ "evenkeel_tls_handshakes_total", COUNTER,
+	  "TLS handshakes completed with origins.", BY(handshakes_samples) },
+	{ "evenkeel_breaker_state", GAUGE,
+	  "Circuit breaker of the worst origin: 0 closed, 1 half-open, 2 open.", BY(breaker_samples) },
+	{ "evenkeel_hedges_total", COUNTER,
+	  "Hedged attempts, by whether the hedge's answer was used.", BY(hedges_samples) },
+	{ "evenkeel_opaque_tunnels_total", COUNTER,
+	  "CONNECT tunnels whose content no policy can see into.", AT(opaque_tunnels) },
+	{ "evenkeel_tunnels_active", GAUGE,
+	  "Tunnels open now.", AT(tunnels_active) },
+	{ "evenkeel_tunnel_bytes_total", COUNTER,
+	  "Bytes through tunnels; up is towards the origin.", BY(tunnel_bytes_samples) },
 };
 
 static void families_render(struct render *render)
 {
 	for (size_t i = 0; i < sizeof families / sizeof *families; i++) {
 		const struct family *family = &families[i];
-		family_header(render, family->name, type_words[family->type], family->help);
+		metrics_family_header(render, family->name, metrics_type_words[family->type], family->help);
 		for (const struct upstream_metrics *upstream = metrics_first(); upstream; upstream = upstream->next) {
 			if (family->samples) {
 				family->samples(render, upstream);
@@ -311,65 +304,12 @@ static void families_render(struct render *render)
 	}
 }
 
-static void single(struct render *render, const char *name, enum family_type type, const char *help, int64_t n)
-{
-	family_header(render, name, type_words[type], help);
-	buffer_printf(render->out, "%s %" PRId64 "\n", name, n);
-}
-
-static void single_real(struct render *render, const char *name, enum family_type type, const char *help, double value)
-{
-	family_header(render, name, type_words[type], help);
-	buffer_printf(render->out, "%s %.6f\n", name, value);
-}
-
-static void own_render(struct render *render)
-{
-	const struct process_metrics *own = &process_metrics;
-
-	single(render, "evenkeel_client_connections", GAUGE, "Client connections open now.", own->client_connections);
-	single(render, "evenkeel_upstream_connections", GAUGE, "Upstream connections open now, over all origins.",
-	       own->upstream_connections);
-	single(render, "evenkeel_buffered_bytes", GAUGE, "Bytes kept for replays and held-back responses.", own->buffered_bytes);
-	single(render, "evenkeel_draining", GAUGE, "1 while the proxy is stopping.", own->draining);
-	single(render, "evenkeel_accept_paused_total", COUNTER, "Times that accepting paused, at a limit or out of descriptors.",
-	       (int64_t)own->accept_paused);
-	single(render, "evenkeel_log_lines_dropped_total", COUNTER, "Log lines dropped because their reader was slow or gone.",
-	       (int64_t)log_n_dropped());
-	family_header(render, "evenkeel_config_reloads_total", "counter", "Reloads of the policy file by result.");
-	buffer_printf(render->out, "evenkeel_config_reloads_total{result=\"success\"} %" PRIu64 "\n", own->reloads_ok);
-	buffer_printf(render->out, "evenkeel_config_reloads_total{result=\"failure\"} %" PRIu64 "\n", own->reloads_failed);
-	single_real(render, "evenkeel_config_last_success_timestamp_seconds", GAUGE, "When the policy in force was loaded.",
-		    (double)own->reload_last_success_wall_ms / 1000);
-	family_header(render, "evenkeel_build_info", render->is_openmetrics ? "info" : "gauge", "The version that runs.");
-	buffer_printf(render->out, "evenkeel_build_info{version=\"%s\"} 1\n", EVENKEEL_VERSION);
-}
-
-static void process_render(struct render *render)
-{
-	struct process_state state = process_state_read();
-
-	if (state.cpu_seconds >= 0)
-		single_real(render, "process_cpu_seconds_total", COUNTER, "CPU time used, user and system.", state.cpu_seconds);
-	if (state.resident_bytes >= 0)
-		single(render, "process_resident_memory_bytes", GAUGE, "Resident memory.", state.resident_bytes);
-	if (state.virtual_bytes >= 0)
-		single(render, "process_virtual_memory_bytes", GAUGE, "Virtual memory.", state.virtual_bytes);
-	if (state.open_fds >= 0)
-		single(render, "process_open_fds", GAUGE, "Open file descriptors.", state.open_fds);
-	if (state.max_fds >= 0)
-		single(render, "process_max_fds", GAUGE, "Limit of open file descriptors.", state.max_fds);
-	if (state.start_seconds >= 0)
-		single_real(render, "process_start_time_seconds", GAUGE, "Start of the process, since the epoch.", state.start_seconds);
-}
-
 void metrics_render(struct buffer *out, bool is_openmetrics)
 {
 	struct render render = { .out = out, .is_openmetrics = is_openmetrics };
 
 	families_render(&render);
-	own_render(&render);
-	process_render(&render);
+	metrics_own_render(&render);
 	if (is_openmetrics)
 		buffer_append(out, "# EOF\n", 6);
 }
