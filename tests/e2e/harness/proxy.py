@@ -80,6 +80,7 @@ class Proxy:
         """Replaces the policy file, as an editor does: a new file under the old name."""
         if text is None:
             text = yaml.safe_dump(merged(QUICK, policy or {}), sort_keys=False)
+            text = re.sub(r"'(on|off)'", r"\1", text)  # written as a user would
         with open(self.file + ".new", "w", encoding="utf-8") as stream:
             stream.write(text)
         os.replace(self.file + ".new", self.file)
