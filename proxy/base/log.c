@@ -265,7 +265,7 @@ static void report_dropped(void)
 {
 	struct log_line line;
 
-	if (settings.n_dropped_unreported == 0 || !log_sink_has_room(LOG_DROPPED_MAX_BYTES))
+	if (settings.n_dropped_unreported == 0)
 		return;
 	put_header(&line, LOG_WARN, "log_dropped");
 	log_integer(&line, "dropped", (int64_t)settings.n_dropped_unreported);
@@ -316,7 +316,7 @@ void log_message(enum log_level level, const char *event, const char *format, ..
 }
 
 /*
- * A gap caused by a slow reader is reported as soon as there is room. One caused by a reader that is gone waits for
+ * A gap caused by a slow reader is reported as soon as there is room for more than the report itself. One caused by a reader that is gone waits for
  * the next line: reporting it at once would only make the next loss.
  */
 bool log_flush(void)
@@ -328,7 +328,7 @@ bool log_flush(void)
 		count_dropped(n_lost);
 		return true;
 	}
-	if (settings.n_dropped_unreported > 0) {
+	if (settings.n_dropped_unreported > 0 && log_sink_has_room(LOG_MAX_LINE_BYTES)) {
 		report_dropped();
 		is_done = log_sink_write(&n_lost);
 		count_dropped(n_lost);

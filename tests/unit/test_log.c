@@ -112,7 +112,7 @@ static void text_line(void **state)
 	assert_non_null(strstr(text, "Z level=info event="));
 }
 
-static void expect_string(const char *value, const char *shown)
+static void expect_shown(const char *value, const char *shown)
 {
 	struct log_line line;
 	char expected[256];
@@ -128,14 +128,14 @@ static void bad_utf8_is_replaced(void **state)
 {
 	(void)state;
 #define BAD "\xef\xbf\xbd"
-	expect_string("caf\xc3\xa9 \xe2\x82\xac \xf0\x9f\x98\x80", "caf\xc3\xa9 \xe2\x82\xac \xf0\x9f\x98\x80");
-	expect_string("a\xff" "b", "a" BAD "b");
-	expect_string("\xc0\xaf", BAD BAD);             /* overlong */
-	expect_string("\xed\xa0\x80", BAD BAD BAD);     /* surrogate */
-	expect_string("\xf4\x90\x80\x80", BAD BAD BAD BAD); /* past U+10FFFF */
-	expect_string("\xe2\x82", BAD BAD);             /* cut off */
-	expect_string("\xc2\x9b" "31m", "\\u009b31m");  /* C1: a terminal would obey it */
-	expect_string("\x7f", "\\u007f");
+	expect_shown("caf\xc3\xa9 \xe2\x82\xac \xf0\x9f\x98\x80", "caf\xc3\xa9 \xe2\x82\xac \xf0\x9f\x98\x80");
+	expect_shown("a\xff" "b", "a" BAD "b");
+	expect_shown("\xc0\xaf", BAD BAD);             /* overlong */
+	expect_shown("\xed\xa0\x80", BAD BAD BAD);     /* surrogate */
+	expect_shown("\xf4\x90\x80\x80", BAD BAD BAD BAD); /* past U+10FFFF */
+	expect_shown("\xe2\x82", BAD BAD);             /* cut off */
+	expect_shown("\xc2\x9b" "31m", "\\u009b31m");  /* C1: a terminal would obey it */
+	expect_shown("\x7f", "\\u007f");
 }
 
 static void nul_in_a_slice(void **state)

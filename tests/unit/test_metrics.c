@@ -255,7 +255,7 @@ static void families_are_whole(void **state)
 			assert_int_equal(strncmp(line, family, strlen(family)), 0);
 		}
 	}
-	assert_int_equal(n_seen, 39);
+	assert_int_equal(n_seen, 37);
 }
 
 static void openmetrics_form(void **state)
