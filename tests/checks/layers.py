@@ -51,7 +51,7 @@ LIBRARIES = [
 SYSTEM = re.compile(r"^(assert|ctype|errno|fcntl|float|getopt|inttypes|libgen|limits|locale|math|netdb|poll|pthread|pwd"
                     r"|sched|setjmp|signal|stdalign|stdarg|stdatomic|stdbool|stddef|stdint|stdio|stdlib|stdnoreturn"
                     r"|string|strings|syslog|time|unistd|malloc|dirent|glob|fnmatch|wchar|iconv|endian|grp"
-                    r"|sys/[a-z_]+|netinet/[a-z_0-9]+|arpa/inet|net/if|linux/[a-z_]+|byteswap)\.h$")
+                    r"|sys/[a-z_]+|netinet/[a-z_0-9]+|arpa/[a-z]+|net/if|linux/[a-z_]+|byteswap)\.h$")
 
 # What the object files of a pure room may need from elsewhere: no allocation, clock, I/O, log.
 PURE_ROOM = "proxy/policy"
