@@ -1,7 +1,8 @@
 /*
  * From a host name to a connected socket, TLS handshake included when asked for: resolve, then happy eyeballs over all
  * addresses (RFC 8305: interleaved families, 250 ms between starts, a failure starts the next at once), then TLS.
- * Each address gets at most connect_ms, all of them together too; one pass over the addresses and no loop: retrying is the exchange's.
+ * Each address gets at most connect_ms, counted from its own start; what all together may take is for the exchange's
+ * deadlines to say. One pass over the addresses and no loop: retrying is the exchange's.
  */
 #ifndef EVENKEEL_NET_DIAL_H
 #define EVENKEEL_NET_DIAL_H
@@ -42,7 +43,8 @@ struct dial_result {
 
 struct dial_ops {
 	void (*on_phase)(void *owner, enum dial_phase phase); /* CONNECTING, SECURING */
-	void (*on_done)(void *owner, struct dial_result *result); /* exactly once, never from within dial_start */
+	/* Exactly once, never from within dial_start. The dial is over: forget the pointer (dial_cancel is still fine in here). */
+	void (*on_done)(void *owner, struct dial_result *result);
 };
 
 struct dial *dial_start(struct loop *loop, struct resolver *resolver, const struct dial_order *order,

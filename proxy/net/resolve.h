@@ -37,6 +37,9 @@ void address_list_unref(struct address_list **list);
 bool address_list_has(const struct address_list *list, const struct address *address);
 bool address_equals(const struct address *a, const struct address *b);
 size_t address_format(const struct address *address, char *out, size_t capacity); /* "192.0.2.1", "2001:db8::1" */
+bool address_parse(const char *text, struct address *address); /* canonical literals only, as inet_pton; no zone */
+/* One reference; copies at most RESOLVE_MAX_ADDRESSES items, doubles left out, preferred ones first (RFC 6724 2.1). */
+struct address_list *address_list_new(const struct address *items, size_t n, struct mono expires);
 
 struct resolver;
 struct resolve_query; /* one who waits; several may share a lookup */

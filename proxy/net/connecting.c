@@ -1,0 +1,305 @@
+#include "connecting.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "../base/check.h"
+#include "../base/clock.h"
+
+#define STAGGER_MS 250 /* RFC 8305 5: Connection Attempt Delay */
+
+struct attempt { /* one address */
+	struct connecting *connecting;
+	struct address address;
+	int fd; /* -1: not started, or over */
+	struct event event;
+	struct timer timer;
+};
+
+struct connecting {
+	struct loop *loop;
+	const struct dial_order *order;
+	connected_fn done;
+	void *owner;
+	struct timer stagger;
+	struct deferred report; /* the outcome, when it was there before the loop turned */
+	struct connected outcome; /* so far: the failure to tell of if no other address answers */
+	size_t n, n_started, n_open;
+	struct attempt attempts[];
+};
+
+static void attempt_close(struct attempt *attempt, bool is_kept)
+{
+	if (attempt->fd < 0)
+		return;
+	event_del(&attempt->event);
+	timer_clear(&attempt->timer);
+	if (!is_kept)
+		close(attempt->fd);
+	attempt->fd = -1;
+	attempt->connecting->n_open--;
+}
+
+static enum dial_status status_of(int error_number)
+{
+	switch (error_number) {
+	case ECONNREFUSED:
+	case ECONNRESET:
+		return DIAL_REFUSED;
+	case ETIMEDOUT:
+		return DIAL_TIMEOUT;
+	case EMFILE:
+	case ENFILE:
+	case ENOBUFS:
+	case ENOMEM:
+	case EADDRNOTAVAIL: /* no local port is left */
+	case EAGAIN:
+		return DIAL_NO_DESCRIPTORS;
+	default:
+		return DIAL_UNREACHABLE;
+	}
+}
+
+/* A family that this machine has no route for says little; what a reachable address said is told instead. */
+static bool is_worth_telling(const struct connecting *connecting, enum dial_status status)
+{
+	enum dial_status told = connecting->outcome.status;
+	return told == DIAL_OK || told == DIAL_DENIED || told == DIAL_UNREACHABLE || status != DIAL_UNREACHABLE;
+}
+
+static void note_failure(struct connecting *connecting, const struct address *address, enum dial_status status,
+			 const char *reason)
+{
+	if (!is_worth_telling(connecting, status))
+		return;
+	char text[INET6_ADDRSTRLEN];
+	address_format(address, text, sizeof(text));
+	bool is_v6 = address->socket.any.sa_family == AF_INET6;
+	connecting->outcome.status = status;
+	snprintf(connecting->outcome.detail, sizeof(connecting->outcome.detail), "connect to %s%s%s:%u failed: %s",
+		 is_v6 ? "[" : "", text, is_v6 ? "]" : "", connecting->order->port, reason);
+}
+
+/* Reports when nothing is left to wait for. */
+static void settle(struct connecting *connecting)
+{
+	if (connecting->n_open == 0 && connecting->n_started == connecting->n)
+		loop_defer(connecting->loop, &connecting->report);
+}
+
+static void start_next(struct connecting *connecting);
+
+static void attempt_fail(struct attempt *attempt, enum dial_status status, const char *reason)
+{
+	struct connecting *connecting = attempt->connecting;
+	note_failure(connecting, &attempt->address, status, reason);
+	attempt_close(attempt, false);
+	start_next(connecting); /* at once */
+}
+
+/*
+ * Connecting to a free port of the ephemeral range of this very machine can, by chance, connect a socket with itself
+ * (TCP's simultaneous open): nobody listens there.
+ */
+static bool is_own_echo(int fd, const struct address *address)
+{
+	struct address here;
+	socklen_t length = sizeof(here.socket);
+	memset(&here, 0, sizeof(here));
+	if (getsockname(fd, &here.socket.any, &length) != 0 || !address_equals(&here, address))
+		return false;
+	in_port_t there_port = address->socket.any.sa_family == AF_INET ? address->socket.v4.sin_port :
+									  address->socket.v6.sin6_port;
+	in_port_t here_port = here.socket.any.sa_family == AF_INET ? here.socket.v4.sin_port : here.socket.v6.sin6_port;
+	return here_port == there_port;
+}
+
+static void attempt_succeed(struct attempt *attempt)
+{
+	struct connecting *connecting = attempt->connecting;
+	struct connected *outcome = &connecting->outcome;
+	outcome->fd = attempt->fd;
+	outcome->status = DIAL_OK;
+	outcome->address = attempt->address;
+	if (outcome->address.socket.any.sa_family == AF_INET)
+		outcome->address.socket.v4.sin_port = 0;
+	else
+		outcome->address.socket.v6.sin6_port = 0;
+	attempt_close(attempt, true);
+	for (size_t i = 0; i < connecting->n; i++)
+		attempt_close(&connecting->attempts[i], false);
+	timer_set(&connecting->stagger, MONO_NEVER);
+	loop_defer(connecting->loop, &connecting->report);
+}
+
+static void on_event(evutil_socket_t fd, short what, void *context)
+{
+	(void)what;
+	struct attempt *attempt = context;
+	int error_number = 0;
+	socklen_t length = sizeof(error_number);
+	if (getsockopt(fd, SOL_SOCKET, SO_ERROR, &error_number, &length) != 0)
+		error_number = errno;
+	if (error_number == 0 && is_own_echo(fd, &attempt->address))
+		error_number = ECONNREFUSED;
+	if (error_number != 0)
+		attempt_fail(attempt, status_of(error_number), strerror(error_number));
+	else
+		attempt_succeed(attempt);
+}
+
+static void on_due(void *owner)
+{
+	struct attempt *attempt = owner;
+	char reason[64];
+	snprintf(reason, sizeof(reason), "no answer within %lld ms", (long long)attempt->connecting->order->connect_ms);
+	attempt_fail(attempt, DIAL_TIMEOUT, reason);
+}
+
+/* 0 when it is on its way, else the error. */
+static int attempt_start(struct attempt *attempt)
+{
+	struct connecting *connecting = attempt->connecting;
+	const struct address *address = &attempt->address;
+	sa_family_t family = address->socket.any.sa_family;
+	int fd = socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	if (fd < 0)
+		return errno;
+	socklen_t length = family == AF_INET ? sizeof(struct sockaddr_in) : sizeof(struct sockaddr_in6);
+	if (connect(fd, &address->socket.any, length) != 0 && errno != EINPROGRESS && errno != EINTR) {
+		int error_number = errno;
+		close(fd);
+		return error_number;
+	}
+	attempt->fd = fd;
+	connecting->n_open++;
+	event_assign(&attempt->event, connecting->loop->base, fd, EV_WRITE, on_event, attempt);
+	event_add(&attempt->event, NULL);
+	timer_set(&attempt->timer, mono_add_ms(clock_now(), connecting->order->connect_ms));
+	return 0;
+}
+
+/* Starts addresses until one is on its way; those that fail on the spot (no route, say) take no time. */
+static void start_next(struct connecting *connecting)
+{
+	while (connecting->n_started < connecting->n) {
+		struct attempt *attempt = &connecting->attempts[connecting->n_started++];
+		int error_number = attempt_start(attempt);
+		if (error_number == 0)
+			break;
+		note_failure(connecting, &attempt->address, status_of(error_number), strerror(error_number));
+	}
+	bool has_more = connecting->n_started < connecting->n;
+	timer_set(&connecting->stagger, has_more ? mono_add_ms(clock_now(), STAGGER_MS) : MONO_NEVER);
+	if (!has_more)
+		settle(connecting);
+}
+
+static void on_stagger(void *owner)
+{
+	start_next(owner);
+}
+
+static void report(struct deferred *item)
+{
+	struct connecting *connecting = LIST_ENTRY_OF(item, struct connecting, report);
+	struct connected outcome = connecting->outcome;
+	connecting->outcome.fd = -1; /* the callee's from here */
+	connecting->done(connecting->owner, &outcome);
+}
+
+static void add(struct connecting *connecting, const struct address *address)
+{
+	struct attempt *attempt = &connecting->attempts[connecting->n++];
+	attempt->connecting = connecting;
+	attempt->address = *address;
+	attempt->fd = -1;
+	if (address->socket.any.sa_family == AF_INET)
+		attempt->address.socket.v4.sin_port = htons(connecting->order->port);
+	else
+		attempt->address.socket.v6.sin6_port = htons(connecting->order->port);
+	timer_init(&attempt->timer, connecting->loop, on_due, attempt);
+}
+
+/* The next allowed address from *at on, of the family or (any) of whichever; NULL when there is none. */
+static const struct address *next_of(const struct connecting *connecting, const struct address_list *list, size_t *at,
+				     bool is_family, sa_family_t family)
+{
+	for (; *at < list->n; (*at)++) {
+		const struct address *address = &list->items[*at];
+		if ((address->socket.any.sa_family == family) != is_family)
+			continue;
+		if (address_is_denied(address, connecting->order->deny, connecting->order->n_deny))
+			continue;
+		(*at)++;
+		return address;
+	}
+	return NULL;
+}
+
+/* RFC 8305 4: the preferred family first, then the two in turn. */
+static void interleave(struct connecting *connecting, const struct address_list *list)
+{
+	size_t at_first = 0, at_second = 0;
+	sa_family_t family = list->n > 0 ? list->items[0].socket.any.sa_family : AF_INET;
+	for (;;) {
+		const struct address *first = next_of(connecting, list, &at_first, true, family);
+		const struct address *second = next_of(connecting, list, &at_second, false, family);
+		if (first != NULL)
+			add(connecting, first);
+		if (second != NULL)
+			add(connecting, second);
+		if (first == NULL && second == NULL)
+			return;
+	}
+}
+
+static void note_denied(struct connecting *connecting, const struct address_list *list)
+{
+	char text[INET6_ADDRSTRLEN] = "none";
+	if (list->n > 0)
+		address_format(&list->items[0], text, sizeof(text));
+	connecting->outcome.status = DIAL_DENIED;
+	snprintf(connecting->outcome.detail, sizeof(connecting->outcome.detail),
+		 list->n > 1 ? "%s and the %zu other addresses of %.100s are in egress.deny_addresses" :
+			       "%s is in egress.deny_addresses",
+		 text, list->n - 1, connecting->order->host);
+}
+
+struct connecting *connecting_start(struct loop *loop, struct address_list *addresses, const struct dial_order *order,
+				    connected_fn done, void *owner)
+{
+	struct connecting *connecting =
+		xcalloc(1, sizeof(*connecting) + addresses->n * sizeof(connecting->attempts[0]));
+	connecting->loop = loop;
+	connecting->order = order;
+	connecting->done = done;
+	connecting->owner = owner;
+	connecting->outcome.fd = -1;
+	timer_init(&connecting->stagger, loop, on_stagger, connecting);
+	deferred_init(&connecting->report, report);
+	interleave(connecting, addresses);
+	if (connecting->n == 0)
+		note_denied(connecting, addresses);
+	start_next(connecting);
+	return connecting;
+}
+
+void connecting_free(struct connecting **connecting)
+{
+	struct connecting *gone = *connecting;
+	if (gone == NULL)
+		return;
+	*connecting = NULL;
+	for (size_t i = 0; i < gone->n; i++)
+		attempt_close(&gone->attempts[i], false);
+	timer_clear(&gone->stagger);
+	deferred_cancel(&gone->report);
+	if (gone->outcome.fd >= 0)
+		close(gone->outcome.fd);
+	free(gone);
+}
