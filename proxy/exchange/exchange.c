@@ -404,6 +404,11 @@ void exchange_judge(struct exchange *exchange, enum outcome outcome, const char 
 		conclude_attempt(exchange, outcome, status); /* its verdict was given at the head */
 		return;
 	}
+	if (!exchange->origin) { /* nobody to ask, now or later: refused by the registry */
+		exchange->verdict = VERDICT_NOT_LISTED;
+		conclude_with_error(exchange, outcome, kept_detail);
+		return;
+	}
 	struct retry_facts facts = facts_of(exchange, outcome, status, now);
 	if (replace_stale(exchange, outcome, &facts))
 		return;
@@ -414,8 +419,7 @@ void exchange_judge(struct exchange *exchange, enum outcome outcome, const char 
 	if (outcome == OUTCOME_RESPONSE && retry_on_status(&exchange->policy->retry.on, status))
 		note_quiet(exchange, now);
 
-	struct retry_decision decision = retry_decide(&exchange->policy->retry, &facts,
-						      exchange->origin ? &exchange->origin->budget : NULL, now,
+	struct retry_decision decision = retry_decide(&exchange->policy->retry, &facts, &exchange->origin->budget, now,
 						      &exchange->room->loop->rng);
 	exchange->verdict = decision.verdict;
 	if (decision.verdict == VERDICT_RETRY) {

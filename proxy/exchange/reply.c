@@ -1,39 +1,21 @@
 #include "reply.h"
 
-#include <stdio.h>
-
-/* JSON string contents; bytes that are no printable ASCII become \u00XX, so the body is valid whatever came in. */
-static void append_json(struct buffer *out, struct slice text)
-{
-	for (size_t i = 0; i < text.length; i++) {
-		unsigned char c = (unsigned char)text.data[i];
-		if (c == '"' || c == '\\')
-			buffer_printf(out, "\\%c", c);
-		else if (c < 0x20 || c > 0x7e)
-			buffer_printf(out, "\\u%04x", c);
-		else
-			buffer_append(out, &text.data[i], 1);
-	}
-}
-
-static void append_member(struct buffer *out, const char *name, struct slice value)
-{
-	buffer_printf(out, ",\"%s\":\"", name);
-	append_json(out, value);
-	buffer_append(out, "\"", 1);
-}
+#include "../base/json.h"
 
 static void append_body(struct buffer *out, const struct reply_facts *facts)
 {
-	buffer_printf(out, "{\"type\":\"about:blank\",\"title\":\"%s\",\"status\":%d", h1_reason(facts->status), facts->status);
-	append_member(out, "detail", slice_of(facts->detail));
-	append_member(out, "error", slice_of(facts->error));
-	append_member(out, "upstream", slice_of(facts->upstream));
-	buffer_printf(out, ",\"attempts\":%lld", (long long)facts->n_attempts);
+	buffer_append(out, "{", 1);
+	json_member_string(out, "type", "about:blank");
+	json_member_string(out, "title", h1_reason(facts->status));
+	json_member_integer(out, "status", facts->status);
+	json_member_string(out, "detail", facts->detail);
+	json_member_string(out, "error", facts->error);
+	json_member_string(out, "upstream", facts->upstream);
+	json_member_integer(out, "attempts", facts->n_attempts);
 	if (facts->verdict)
-		append_member(out, "verdict", slice_of(facts->verdict));
-	buffer_printf(out, ",\"elapsed_ms\":%lld", (long long)facts->elapsed_ms);
-	append_member(out, "request_id", facts->request_id);
+		json_member_string(out, "verdict", facts->verdict);
+	json_member_integer(out, "elapsed_ms", facts->elapsed_ms);
+	json_member_slice(out, "request_id", facts->request_id);
 	buffer_append(out, "}\n", 2);
 }
 
