@@ -22,7 +22,8 @@
 struct registry;
 
 struct origin {
-	struct list link;           /* registry's bucket */
+	struct list link;           /* registry's bucket; once retired, registry's list of those */
+	struct list unused_link;    /* registry's list of origins that nobody uses, longest unused first */
 	struct list starved_link;   /* registry's list of origins that wait for limits.upstream_connections */
 	struct registry *registry;
 	char *upstream_name;
@@ -30,6 +31,7 @@ struct origin {
 	uint16_t port;
 	bool is_tls;
 	struct tls_context *tls;    /* own reference; NULL: plain */
+	const struct upstream_def *known; /* the definition it was last compared with: only its address is looked at */
 	char *server_name;          /* tls.server_name, NULL: host */
 	unsigned n_users;
 	bool is_retired;
@@ -44,23 +46,41 @@ struct origin {
 
 	struct address_list *addresses; /* of the last lookup; own reference; NULL: none yet */
 	struct resolve_query *refresh;  /* a lookup under way because the TTL was over */
+	struct mono refresh_after;      /* not before; bounds the lookups when the TTL is 0 or the server broken */
 
 	/* the pool: a connection's state is the list that it is on */
 	struct list idle;           /* most recently used first */
 	struct list leased, connecting, waiters; /* waiters: struct lease, first in first out */
 	size_t n_idle, n_leased, n_connecting, n_waiting;
 	size_t n_seats;             /* leases that are CONNECTING or HELD: held against max_in_flight */
+	struct timer idle_timer;    /* when the first idle connection is too old */
+	struct deferred serve;      /* gives waiters what became free, at the loop's safe point */
+	struct deferred free_later;
+	enum breaker_state counted_breaker; /* as the gauges have it; see origin_sync_breaker */
 };
 
 struct origin *origin_ref(struct origin *origin);
 void origin_unref(struct origin **origin);
 
-/* registry.c */
-struct registry *registry_new(struct loop *loop, struct resolver *resolver);
-void registry_free(struct registry **registry); /* closes every idle connection; all leases must be back */
+/* After whatever may have changed origin->breaker.state: moves the gauges metrics->breaker_* along. */
+void origin_sync_breaker(struct origin *origin);
+
+static inline size_t origin_n_connections(const struct origin *origin)
+{
+	return origin->n_idle + origin->n_leased + origin->n_connecting;
+}
 
 /*
- * Get or make, with one reference for the caller. NULL when the TLS files can't be read (error says which) or when
+ * registry.c. The loop and the resolver are borrowed and outlive it. Until the first registry_reconcile the limit on
+ * the connections of the whole process is the built-in one, so call that once at the start too.
+ */
+struct registry *registry_new(struct loop *loop, struct resolver *resolver);
+/* Closes every idle connection; all leases and references must be back. */
+void registry_free(struct registry **registry);
+
+/*
+ * Get or make, with one reference for the caller. host: lower case, copied; port: the one to dial; upstream is borrowed
+ * for the call only. NULL when the TLS files can't be read (error says which) or when
  * REGISTRY_MAX_ORIGINS are busy.
  */
 struct origin *registry_get(struct registry *registry, const struct upstream_def *upstream, bool is_tls,
@@ -68,12 +88,14 @@ struct origin *registry_get(struct registry *registry, const struct upstream_def
 
 /*
  * After a reload: origins whose upstream is unchanged by name and TLS identity keep everything and get the new limits
- * at once; the others are retired. upstream_connections: the new process-wide limit. (Whether a host still belongs to the
- * upstream is asked through `find`, which is policy/match's match_upstream.)
+ * at once; the others are retired, and so are those whose host no longer leads to their upstream (match_upstream, asked
+ * with each port that may have led to the origin: the one that it dials may differ from the one that the client named).
+ * Also takes over limits.upstream_connections.
  */
 void registry_reconcile(struct registry *registry, const struct config *config);
 void registry_close_idle(struct registry *registry); /* at drain: nothing new will come for a while */
 
+/* Retired origins that are still used are visited as well. */
 typedef void (*origin_visit_fn)(void *owner, const struct origin *origin);
 void registry_each(const struct registry *registry, origin_visit_fn visit, void *owner);
 size_t registry_n_connections(const struct registry *registry);

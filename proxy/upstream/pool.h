@@ -28,9 +28,11 @@ struct lease_order { /* borrowed until the lease ends */
 };
 
 struct lease_ops {
-	void (*on_progress)(void *owner); /* state or dial phase changed (QUEUED -> CONNECTING; resolving -> connecting -> securing) */
+	/* State or dial phase changed (QUEUED -> CONNECTING; resolving -> connecting -> securing). NULL: no interest. */
+	void (*on_progress)(void *owner);
 	void (*on_ready)(void *owner);    /* HELD */
-	void (*on_failed)(void *owner, enum outcome outcome, const char *detail); /* already NONE, all given back */
+	/* Already NONE, all given back. detail: what failed, with the address; valid during the call. */
+	void (*on_failed)(void *owner, enum outcome outcome, const char *detail);
 	void (*on_readable)(void *owner); /* HELD: bytes or the end (stream_read on lease_stream) */
 	void (*on_writable)(void *owner); /* HELD: after stream_want_write */
 };
@@ -58,13 +60,17 @@ void lease_init(struct lease *lease);
  * HELD: a pooled connection, at once. CONNECTING: dialing (granted is set). QUEUED: no seat or connection is free.
  * NONE: refused (max_pending reached; lease->refused). Callbacks never come from within pool_acquire.
  */
-enum lease_state pool_acquire(struct lease *lease, const struct lease_order *order, const struct lease_ops *ops, void *owner);
+enum lease_state pool_acquire(struct lease *lease, const struct lease_order *order, const struct lease_ops *ops,
+			      void *owner);
 
-/* Gives a HELD lease back. reusable: the exchange on it is complete and clean on both sides; keep_alive_timeout_ms:
- * what the origin announced, -1 if nothing. Not reusable: closed (with RST when is_reset). */
+/*
+ * Gives a HELD lease back. is_reusable: the exchange on it is complete and clean on both sides; keep_alive_timeout_ms:
+ * what the origin announced, -1 if nothing. Not reusable: closed (for an RST, stream_close its stream with one before).
+ */
 void pool_release(struct lease *lease, bool is_reusable, int64_t keep_alive_timeout_ms);
 
-/* Ends a lease in any state, silently: waiting, dialing (the dial is cancelled) or held (the connection is closed). Idempotent. */
+/* Ends a lease in any state, silently: waiting, dialing (the dial is cancelled) or held (the connection is closed).
+ * Idempotent. */
 void pool_cancel(struct lease *lease);
 
 /* Hands a HELD lease over (attempt -> tunnel): `to` must be NONE; `from` becomes NONE. */
