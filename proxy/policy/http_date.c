@@ -114,7 +114,7 @@ static int64_t date_to_ms(const struct date *date)
 	return seconds * 1000;
 }
 
-/* The year in which an instant lies. */
+/* The calendar year of an instant that isn't before 1970. */
 static int64_t year_of_ms(int64_t ms)
 {
 	int64_t days = ms / 86400000, year = 1970 + days / 366; /* never too late, and early by little */
@@ -124,15 +124,26 @@ static int64_t year_of_ms(int64_t ms)
 	return year;
 }
 
+/* The same month, day and time 50 calendar years later. */
+static int64_t fifty_years_after_ms(int64_t ms)
+{
+	int64_t year = year_of_ms(ms), days = ms / 86400000;
+	int month_of_year = 12;
+
+	while (days_from_date(year, month_of_year, 1) > days)
+		month_of_year--;
+	int day = (int)(days - days_from_date(year, month_of_year, 1)) + 1;
+	return days_from_date(year + 50, month_of_year, day) * 86400000 + ms % 86400000;
+}
+
 /*
  * RFC 9110 5.6.7: two digits that would lie more than 50 years ahead mean the past. The latest such year that isn't
  * too far ahead, so that shortly before a century's turn "00" is next year and not a century ago.
  */
 static int64_t full_year(struct date date, int64_t now_wall_ms)
 {
-	int64_t this_year = year_of_ms(now_wall_ms > 0 ? now_wall_ms : 0);
-	int64_t in_year_ms = now_wall_ms - days_from_date(this_year, 1, 1) * 86400000;
-	int64_t limit_ms = days_from_date(this_year + 50, 1, 1) * 86400000 + in_year_ms;
+	int64_t now_ms = now_wall_ms > 0 ? now_wall_ms : 0, this_year = year_of_ms(now_ms);
+	int64_t limit_ms = fifty_years_after_ms(now_ms);
 
 	date.year += this_year - this_year % 100 + 100;
 	while (date_to_ms(&date) > limit_ms)
