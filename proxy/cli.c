@@ -164,6 +164,11 @@ static int run_check(const struct cli *cli)
 	struct config *config = config_load(cli->options.config_path, &faults);
 	bool is_good = config != NULL;
 	check_print(stdout, &faults, cli->as_json);
+	char error[512];
+	if (is_good && !proxy_check_tls(config, error, sizeof(error))) {
+		is_good = false;
+		fprintf(stderr, "%s\n", error);
+	}
 	if (is_good && !cli->as_json)
 		printf("%s: good%s\n", cli->options.config_path, faults.n_warnings > 0 ? ", with warnings" : "");
 	fault_list_clear(&faults);

@@ -75,6 +75,7 @@ void proxy_drain(struct proxy *proxy)
 	}
 	int64_t delay_ms = proxy->config->global.drain.delay_ms;
 	process_metrics.draining = true;
+	notify_stopping(proxy->notify);
 	proxy->state = PROXY_LEAVING;
 	if (delay_ms <= 0) {
 		stop_taking(proxy);

@@ -148,10 +148,16 @@ static bool load_first(struct proxy *proxy, char *error, size_t error_capacity)
 	return proxy->config != NULL;
 }
 
+static void on_files_changed(void *owner)
+{
+	proxy_reload(owner, NULL);
+}
+
 static bool start(struct proxy *proxy, char *error, size_t error_capacity)
 {
 	log_open(STDERR_FILENO);
-	if (!proxy_take_options(proxy, error, error_capacity) || !load_first(proxy, error, error_capacity))
+	if (!proxy_take_options(proxy, error, error_capacity) || !load_first(proxy, error, error_capacity) ||
+	    !proxy_check_tls(proxy->config, error, error_capacity))
 		return false;
 	raise_descriptor_limit(proxy->config);
 	proxy->loop = loop_new();
@@ -175,6 +181,10 @@ static bool start(struct proxy *proxy, char *error, size_t error_capacity)
 		return false;
 	process_metrics.reload_last_success_wall_ms = clock_wall_ms();
 	watch_signals(proxy);
+	proxy->notify = notify_new(proxy->loop);
+	proxy->watch = watch_new(proxy->loop, on_files_changed, proxy);
+	proxy_watch(proxy);
+	notify_ready(proxy->notify);
 	return true;
 }
 
@@ -182,6 +192,10 @@ static void stop(struct proxy *proxy)
 {
 	for (size_t i = 0; i < proxy->n_signals; i++)
 		event_del(&proxy->signals[i]);
+	if (proxy->watch)
+		watch_free(&proxy->watch);
+	if (proxy->notify)
+		notify_free(&proxy->notify);
 	if (proxy->front)
 		front_free(&proxy->front);
 	if (proxy->loop)

@@ -9,6 +9,8 @@
 #include "../config/arena.h"
 #include "../config/load.h"
 #include "front/front.h"
+#include "notify.h"
+#include "watch.h"
 
 enum proxy_state { PROXY_STARTING, PROXY_RUNNING, PROXY_LEAVING, PROXY_DRAINING, PROXY_STOPPED };
 
@@ -37,6 +39,8 @@ struct proxy {
 	struct registry *registry;
 	struct exchange_room room;
 	struct front *front;
+	struct watch *watch;
+	struct notify *notify;
 	struct timer drain_timer;
 	struct deferred reload_soon;     /* several SIGHUPs of one turn are one reload */
 	struct event signals[5];
@@ -61,6 +65,9 @@ void proxy_apply_options(const struct proxy *proxy, struct config *config);
 /* SIGHUP, POST /reload: reads, judges, swaps. What came of it goes to the log and, when json isn't NULL, there as an
  * object. True: the new policies are in force. */
 bool proxy_reload(struct proxy *proxy, struct buffer *json);
+void proxy_watch(struct proxy *proxy); /* watches the files of the config in force, or none when `watch` is off */
+/* Can every upstream's certificates and keys be read, and do they belong together? False: error says which can't. */
+bool proxy_check_tls(const struct config *config, char *error, size_t error_capacity);
 void proxy_log_warnings(const struct fault_list *faults);
 
 #endif

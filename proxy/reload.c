@@ -108,6 +108,13 @@ static bool refuse(const char *why, struct buffer *json)
 	return false;
 }
 
+void proxy_watch(struct proxy *proxy)
+{
+	const struct config *config = proxy->config;
+	bool is_on = config->global.watch && proxy->options->config_path;
+	watch_set(proxy->watch, proxy->options->config_path, is_on ? config : NULL);
+}
+
 /* Everything that can fail has been done: listeners are open, files are read. From here on nothing can go wrong. */
 static void swap_in(struct proxy *proxy, struct config *fresh)
 {
@@ -117,8 +124,25 @@ static void swap_in(struct proxy *proxy, struct config *fresh)
 	resolver_configure(proxy->resolver, &fresh->global.dns);
 	registry_reconcile(proxy->registry, fresh);
 	config_unref(&old);
+	proxy_watch(proxy);
 	process_metrics.reloads_ok++;
 	process_metrics.reload_last_success_wall_ms = clock_wall_ms();
+}
+
+bool proxy_check_tls(const struct config *config, char *error, size_t error_capacity)
+{
+	for (size_t i = 0; i < config->n_upstreams; i++) {
+		const struct upstream_def *upstream = &config->upstreams[i];
+		char why[256];
+		struct tls_context *context = tls_context_get(&upstream->tls, why, sizeof(why));
+		if (!context) {
+			snprintf(error, error_capacity, "%s:%u: upstream %s: tls: %s", config->path ? config->path : "",
+				 upstream->line, upstream->name, why);
+			return false;
+		}
+		tls_context_unref(&context);
+	}
+	return true;
 }
 
 static void announce(struct proxy *proxy, struct config *fresh, const struct fault_list *faults, struct buffer *json)
@@ -135,14 +159,8 @@ static void announce(struct proxy *proxy, struct config *fresh, const struct fau
 		buffer_append_slice(json, SLICE("{\"result\":\"ok\"}\n"));
 }
 
-bool proxy_reload(struct proxy *proxy, struct buffer *json)
+static bool read_judge_swap(struct proxy *proxy, const char *path, struct buffer *json)
 {
-	const char *path = proxy->options->config_path;
-	if (!path)
-		return refuse("there is no policy file to read again: the process was started without -c", json);
-	if (proxy->state != PROXY_RUNNING)
-		return refuse("the process is stopping", json);
-
 	struct fault_list faults;
 	fault_list_init(&faults);
 	char error[512];
@@ -159,7 +177,7 @@ bool proxy_reload(struct proxy *proxy, struct buffer *json)
 	} else {
 		proxy_apply_options(proxy, fresh);
 		char why[384];
-		is_good = front_apply(proxy->front, fresh, why, sizeof(why));
+		is_good = proxy_check_tls(fresh, why, sizeof(why)) && front_apply(proxy->front, fresh, why, sizeof(why));
 		if (!is_good) {
 			snprintf(error, sizeof(error), "%s; the old policies stay in force", why);
 			refuse(error, json);
@@ -169,5 +187,18 @@ bool proxy_reload(struct proxy *proxy, struct buffer *json)
 	if (is_good)
 		announce(proxy, fresh, &faults, json);
 	fault_list_clear(&faults);
+	return is_good;
+}
+
+bool proxy_reload(struct proxy *proxy, struct buffer *json)
+{
+	const char *path = proxy->options->config_path;
+	if (!path)
+		return refuse("there is no policy file to read again: the process was started without -c", json);
+	if (proxy->state != PROXY_RUNNING)
+		return refuse("the process is stopping", json);
+	notify_reloading(proxy->notify);
+	bool is_good = read_judge_swap(proxy, path, json);
+	notify_ready(proxy->notify);
 	return is_good;
 }
