@@ -24,7 +24,7 @@ struct fault_list {
 	struct fault *items;
 	size_t n, capacity;
 	size_t n_errors, n_warnings;
-	char *file;
+	char *file; /* a list holds the faults of one file: loading into it again empties it first */
 	char *text; /* the file's bytes, for showing the faulty line; may be NULL */
 	size_t text_length;
 };
@@ -32,9 +32,6 @@ struct fault_list {
 void fault_list_init(struct fault_list *faults);
 void fault_list_clear(struct fault_list *faults);
 
-/*
- * Where an effective value came from. index is the row of the value's key in the key table (config/keys.h).
- */
 struct config {
 	unsigned references;
 	const char *path; /* NULL: built-in defaults */
@@ -56,6 +53,31 @@ struct config *config_load(const char *path, struct fault_list *faults);
 
 /* The same from memory; NAME stands in for the file's name in faults. For tests and fuzzing. */
 struct config *config_load_text(const char *name, const char *text, size_t length, struct fault_list *faults);
+
+/*
+ * Where an effective value came from: the line of the policy file that set it, in whichever scope that was; 0: built-in.
+ * owner is the struct that holds the value: &config->global, a struct policy of this config, an upstream or a route.
+ */
+struct key; /* a row of the key table, keys.h */
+struct config_origin {
+	unsigned line;
+};
+struct config_origin config_origin(const struct config *config, const void *owner, const struct key *key);
+
+/*
+ * All entries of upstreams[].match.hosts, sorted, for finding a host without a walk. kind and text ask for one host;
+ * returns the first entry, with *n the number of entries that have it (one for each upstream: they differ in ports), or
+ * NULL with *n 0. HOST_SUFFIX: text begins with the dot, ".pay.example" for "*.pay.example". HOST_ANY: text is empty.
+ */
+enum host_kind { HOST_EXACT, HOST_SUFFIX, HOST_ANY };
+struct host_entry {
+	enum host_kind kind;
+	const char *text;
+	size_t length;
+	const struct upstream_def *upstream;
+};
+const struct host_entry *config_find_hosts(const struct config *config, enum host_kind kind, const char *text,
+					   size_t length, size_t *n);
 
 struct config *config_ref(struct config *config);
 void config_unref(struct config **config); /* nulls the pointer */

@@ -1,0 +1,181 @@
+/* Walks the maps of a policy file along the key table: known keys are read, unknown ones get a suggestion. */
+#include <stdio.h>
+#include <string.h>
+
+#include "private.h"
+#include "suggest.h"
+#include "values.h"
+
+#define MAX_SUGGESTED_FAULTS 1000 /* looking for the nearest key costs; a file this broken needs no more hints */
+
+static size_t scope_slot(unsigned scope)
+{
+	return (size_t)__builtin_ctz(scope);
+}
+
+static const char *last_part(const char *path)
+{
+	const char *dot = strrchr(path, '.');
+
+	return dot ? dot + 1 : path;
+}
+
+/* Is path directly inside the section prefix ("" or "retry.")? */
+static bool is_child(const char *path, const char *prefix)
+{
+	size_t n = strlen(prefix);
+
+	return strncmp(path, prefix, n) == 0 && !strchr(path + n, '.');
+}
+
+static const char *scope_words(unsigned scopes)
+{
+	if (scopes & KEY_GLOBAL)
+		return "the top level";
+	if (scopes & KEY_POLICY)
+		return "defaults, an upstream or a route";
+	return scopes & KEY_UPSTREAM ? "an upstream" : "a route";
+}
+
+/* A key that exists, but elsewhere: under another section, or in another kind of map. */
+static const struct key *find_elsewhere(const struct target *target, const char *name)
+{
+	for (int is_here = 1; is_here >= 0; is_here--)
+		for (size_t i = 0; i < n_keys; i++)
+			if (!strcmp(last_part(keys[i].path), name) && is_here == ((keys[i].scope & target->scopes) != 0))
+				return &keys[i];
+	return NULL;
+}
+
+static void report_unknown(const struct target *target, const struct node *key, const char *prefix)
+{
+	struct suggestion near = suggestion_for(key->text);
+	const struct key *elsewhere;
+	char section[KEY_MAX_PATH_BYTES];
+
+	snprintf(section, sizeof(section), "%.*s", *prefix ? (int)strlen(prefix) - 1 : 0, prefix);
+	if (!*section)
+		snprintf(section, sizeof(section), "%s", target->where);
+	if (target->faults->n > MAX_SUGGESTED_FAULTS) {
+		fault_add(target->faults, FAULT_ERROR, node_place(key), "unknown key %s in %s", quoted(key->text), section);
+		return;
+	}
+	for (size_t i = 0; i < n_keys; i++)
+		if ((keys[i].scope & target->scopes) && is_child(keys[i].path, prefix))
+			suggestion_consider(&near, last_part(keys[i].path));
+	elsewhere = find_elsewhere(target, key->text);
+	if (elsewhere && (elsewhere->scope & target->scopes))
+		fault_add(target->faults, FAULT_ERROR, node_place(key), "unknown key %s in %s; it belongs into %s as %s",
+			  quoted(key->text), section, target->where, elsewhere->path);
+	else if (elsewhere && (!near.best || near.distance > 1))
+		fault_add(target->faults, FAULT_ERROR, node_place(key), "unknown key %s in %s; %s belongs to %s",
+			  quoted(key->text), section, elsewhere->path, scope_words(elsewhere->scope));
+	else if (near.best)
+		fault_add(target->faults, FAULT_ERROR, node_place(key), "unknown key %s in %s; did you mean %s?",
+			  quoted(key->text), section, near.best);
+	else
+		fault_add(target->faults, FAULT_ERROR, node_place(key), "unknown key %s in %s", quoted(key->text), section);
+}
+
+static bool is_built_in_value(const struct key *key, const void *owner)
+{
+	char now[512];
+
+	key_format_value(key, owner, now, sizeof(now));
+	return !strcmp(now, key->built_in);
+}
+
+/* Only in a switch's own row is the value "on" that the map form gives; so ask after it is set. */
+static void refuse_unsupported(const struct target *target, const struct key *key, const struct node *node)
+{
+	if ((key->flags & KEY_NOT_SUPPORTED_YET) && !is_built_in_value(key, target->owners[scope_slot(key->scope)]))
+		fault_add(target->faults, FAULT_ERROR, node_place(node), "%s is not supported yet", key->path);
+}
+
+static void apply_section(const struct target *target, const struct key *key, const struct node *node);
+
+static void apply_value(const struct target *target, const struct key *key, const struct node *key_node,
+			const struct node *node)
+{
+	size_t slot = scope_slot(key->scope);
+	bool is_good;
+
+	if (target->is_route && (key->flags & KEY_NOT_IN_ROUTES)) {
+		fault_add(target->faults, FAULT_ERROR, node_place(key_node),
+			  "%s belongs to an origin as a whole: a route can't change it, set it in the upstream", key->path);
+		return;
+	}
+	if (key->type == KEY_SWITCH && node->kind == NODE_MAP) {
+		*(bool *)((char *)target->owners[slot] + key->offset) = true;
+		is_good = true;
+		apply_section(target, key, node);
+	} else {
+		is_good = value_read(&target->config->private->arena, target->faults, key, node, target->owners[slot]);
+	}
+	if (!is_good)
+		return;
+	target->spots[slot][key_index(key)] = (struct spot){ key_node->line, key_node->column };
+	refuse_unsupported(target, key, node);
+}
+
+static void apply_entry(const struct target *target, const struct node_entry *entry, const char *prefix)
+{
+	char path[KEY_MAX_PATH_BYTES];
+	const struct key *key = NULL;
+
+	if ((size_t)snprintf(path, sizeof(path), "%s%s", prefix, entry->key->text) < sizeof(path) &&
+	    !strchr(entry->key->text, '.'))
+		key = key_find(path, target->scopes);
+	if (!key) {
+		if (!((target->scopes & KEY_GLOBAL) && !*prefix && !strncmp(entry->key->text, "x-", 2)))
+			report_unknown(target, entry->key, prefix);
+	} else if (key->type == KEY_SECTION) {
+		apply_section(target, key, entry->value);
+	} else if (key->type != KEY_STRUCTURE) {
+		apply_value(target, key, entry->key, entry->value);
+	}
+}
+
+static void apply_section(const struct target *target, const struct key *key, const struct node *node)
+{
+	char prefix[KEY_MAX_PATH_BYTES + 1];
+
+	if (node->is_faulty || node_is_null(node))
+		return; /* "timeouts:" with every line below it commented out */
+	if (node->kind != NODE_MAP) {
+		fault_add(target->faults, FAULT_ERROR, node_place(node), "%s: expected %s; found %s", key->path,
+			  value_type_words(key), node->kind == NODE_SCALAR ? quoted(node->text) : node_kind_word(node));
+		return;
+	}
+	snprintf(prefix, sizeof(prefix), "%s.", key->path);
+	for (size_t i = 0; i < node->n; i++)
+		apply_entry(target, &node->entries[i], prefix);
+}
+
+void apply_map(const struct target *target, const struct node *map)
+{
+	for (size_t i = 0; i < map->n; i++)
+		apply_entry(target, &map->entries[i], "");
+}
+
+/* The table's own texts go the way of any value, so what `schema` and the docs show is what is in force. */
+void apply_built_in(struct config *config, unsigned scope, void *owner)
+{
+	struct arena scratch = { NULL };
+	struct fault_list faults;
+
+	fault_list_init(&faults);
+	for (size_t i = 0; i < n_keys; i++) {
+		struct document document;
+
+		if (!(keys[i].scope & scope) || !keys[i].built_in || !*keys[i].built_in)
+			continue;
+		document_parse(&scratch, keys[i].built_in, strlen(keys[i].built_in), &faults, &document);
+		if (!document.root)
+			continue;
+		document.root->line = 0; /* not a line of the user's file */
+		value_read(&config->private->arena, &faults, &keys[i], document.root, owner);
+	}
+	fault_list_clear(&faults);
+	arena_clear(&scratch);
+}

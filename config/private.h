@@ -1,0 +1,55 @@
+/* What a struct config owns beside what everyone may see. For the files of this room only. */
+#ifndef EVENKEEL_CONFIG_PRIVATE_H
+#define EVENKEEL_CONFIG_PRIVATE_H
+
+#include "arena.h"
+#include "document.h"
+#include "keys.h"
+
+/* Where in the file a key stands; line 0: nowhere, the value is built-in. */
+struct spot {
+	unsigned line, column;
+};
+
+/* Where the values of one struct come from: spots[key_index(key)], and where it begins itself. */
+struct origins {
+	const void *owner;
+	const struct spot *spots;
+	struct spot self;
+};
+
+struct config_private {
+	struct arena arena; /* every string and array of the config */
+	struct origins *origins; /* sorted by owner once the config is complete */
+	size_t n_origins, max_origins;
+	struct host_entry *hosts; /* sorted by kind, text, upstream */
+	size_t n_hosts;
+};
+
+/* index.c */
+/* Returns the spots, to be written: those of inherited (NULL: none) for a start. self may be NULL. */
+struct spot *origins_add(struct config *config, const void *owner, const struct spot *inherited, const struct node *self);
+void origins_sort(struct config *config);
+const struct origins *origins_find(const struct config *config, const void *owner); /* after origins_sort; never NULL */
+struct spot origins_spot(const struct config *config, const void *owner, const char *path);
+void hosts_index(struct config *config);
+
+/* apply.c: reads the keys of a map into the structs that its scopes name. */
+struct target {
+	struct config *config;
+	struct fault_list *faults;
+	unsigned scopes;      /* bits of enum key_scope that may stand in this map */
+	bool is_route;
+	void *owners[4];      /* by bit of enum key_scope */
+	struct spot *spots[4];
+	const char *where;    /* "defaults", "upstreams[]": for unknown keys */
+};
+void apply_map(const struct target *target, const struct node *map);
+void apply_built_in(struct config *config, unsigned scope, void *owner);
+
+/* validate.c: rules across keys; routes.c and limits.c hold the longer of them. */
+void validate(const struct config *config, struct fault_list *faults);
+void validate_routes(const struct config *config, struct fault_list *faults);
+void validate_limits(const struct config *config, struct fault_list *faults);
+
+#endif

@@ -1,0 +1,148 @@
+#include "yaml_hints.h"
+
+#include <string.h>
+
+struct line {
+	const char *at;
+	size_t length;
+};
+
+static struct line find_line(const char *text, size_t length, unsigned number)
+{
+	const struct fault_list view = { .text = (char *)text, .text_length = length };
+	struct line line;
+
+	line.at = fault_line(&view, number, &line.length);
+	return line;
+}
+
+/* The byte at a column, which libyaml counts in characters. */
+static const char *find_column(struct line line, unsigned column)
+{
+	const char *at = line.at, *end = line.at + line.length;
+
+	while (at < end && --column > 0)
+		do
+			at++;
+		while (at < end && ((unsigned char)*at & 0xc0) == 0x80);
+	return at;
+}
+
+static bool line_has(struct line line, const char *what)
+{
+	return line.length && memmem(line.at, line.length, what, strlen(what));
+}
+
+static bool is_indented_by_tab(struct line line)
+{
+	size_t blanks = 0;
+
+	while (blanks < line.length && (line.at[blanks] == ' ' || line.at[blanks] == '\t'))
+		blanks++;
+	return blanks && memchr(line.at, '\t', blanks);
+}
+
+static const char *hint_bad_start(struct arena *arena, struct line line, const struct place *place)
+{
+	const char *at = find_column(line, place->column);
+
+	if (at < line.at + line.length && *at == '\t')
+		return "a tab can't indent YAML: use spaces";
+	if (at < line.at + line.length && strchr("@`%", *at))
+		return arena_printf(arena, "a value can't begin with %c unless it is quoted", *at);
+	return NULL;
+}
+
+static const char *hint_alias(struct line line, const struct place *place)
+{
+	const char *at = find_column(line, place->column);
+
+	while (at > line.at && *at != '*' && *at != '&')
+		at--;
+	return at < line.at + line.length && *at == '&' ? "an unquoted & begins an anchor: quote the value" :
+		"an unquoted * begins an alias: quote the value, as in \"*.example.com\"";
+}
+
+static const char *hint_for(struct arena *arena, const char *problem, const char *context, struct line line,
+			    const struct place *place)
+{
+	if (strstr(problem, "cannot start any token"))
+		return hint_bad_start(arena, line, place);
+	if (strstr(problem, "alphabetic or numeric") && context && (strstr(context, "alias") || strstr(context, "anchor")))
+		return hint_alias(line, place);
+	if (is_indented_by_tab(line))
+		return "a tab can't indent YAML: use spaces";
+	if (line_has(line, "${"))
+		return "quote ${...} inside {} and []";
+	if (line_has(line, "["  "::") || line_has(line, "]:"))
+		return "an address that begins with [ must be quoted, as in \"[::1]:3128\"";
+	if (strstr(problem, "mapping values are not allowed"))
+		return "a second \": \" on one line, or an indentation that doesn't fit; quote the value if it is one text";
+	if (strstr(problem, "could not find expected ':'"))
+		return "\": \" is missing after a key, or a line is not indented as it should be";
+	if (strstr(problem, "did not find expected key") || strstr(problem, "<block end>"))
+		return "the indentation doesn't fit the lines above";
+	if (context && strstr(context, "quoted scalar"))
+		return "a quote is not closed";
+	if (context && strstr(context, "flow"))
+		return "a [ or { is not closed, or a comma is missing";
+	return NULL;
+}
+
+const char *yaml_hint(struct arena *arena, const char *problem, const char *context, const char *text, size_t length,
+		      struct place *place)
+{
+	struct line line = find_line(text, length, place->line);
+	const char *hint = hint_for(arena, problem, context, line, place);
+
+	if (!hint && context)
+		return arena_printf(arena, "not YAML: %s (%s)", problem, context);
+	if (!hint)
+		return arena_printf(arena, "not YAML: %s", problem);
+	return arena_printf(arena, "not YAML: %s: %s", problem, hint);
+}
+
+/* Length of the UTF-8 sequence at c (RFC 3629), 0 when it is none. */
+static size_t utf8_length(const unsigned char *c, size_t left)
+{
+	size_t length = c[0] < 0x80 ? 1 : c[0] >= 0xc2 && c[0] < 0xe0 ? 2 : (c[0] & 0xf0) == 0xe0 ? 3 :
+			c[0] >= 0xf0 && c[0] < 0xf5 ? 4 : 0;
+
+	if (length == 0 || length > left)
+		return 0;
+	for (size_t i = 1; i < length; i++)
+		if ((c[i] & 0xc0) != 0x80)
+			return 0;
+	if ((c[0] == 0xe0 && c[1] < 0xa0) || (c[0] == 0xed && c[1] > 0x9f) || (c[0] == 0xf0 && c[1] < 0x90) ||
+	    (c[0] == 0xf4 && c[1] > 0x8f))
+		return 0;
+	return length;
+}
+
+bool yaml_check_bytes(const char *text, size_t length, struct fault_list *faults)
+{
+	const unsigned char *at = (const unsigned char *)text, *end = at + length;
+	struct place place = { 1, 1, 0 };
+
+	if (length >= 2 && ((at[0] == 0xff && at[1] == 0xfe) || (at[0] == 0xfe && at[1] == 0xff))) {
+		fault_add(faults, FAULT_ERROR, place, "the file is UTF-16: save it as UTF-8");
+		return false;
+	}
+	while (at < end) {
+		size_t n = utf8_length(at, (size_t)(end - at));
+
+		if (n == 0) {
+			fault_add(faults, FAULT_ERROR, place, "byte 0x%02x is not UTF-8: is this a text file?", *at);
+			return false;
+		}
+		if ((*at < 0x20 && *at != '\n' && *at != '\t' && *at != '\r') || *at == 0x7f) {
+			fault_add(faults, FAULT_ERROR, place, "control character 0x%02x: is this a text file?", *at);
+			return false;
+		}
+		if (*at == '\n')
+			place = (struct place){ place.line + 1, 0, 0 };
+		place.column++;
+		at += n;
+	}
+	return true;
+}

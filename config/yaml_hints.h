@@ -1,0 +1,21 @@
+/* What libyaml says about broken YAML, in words that name the mend. */
+#ifndef EVENKEEL_CONFIG_YAML_HINTS_H
+#define EVENKEEL_CONFIG_YAML_HINTS_H
+
+#include "arena.h"
+#include "faults.h"
+
+/*
+ * problem and context are libyaml's; place is where. Returns the message (in the arena); may move place to where the
+ * mistake is rather than where the parser gave up.
+ */
+const char *yaml_hint(struct arena *arena, const char *problem, const char *context, const char *text, size_t length,
+		      struct place *place);
+
+/*
+ * The text is checked before libyaml sees it, since it has no place for what isn't text: NUL, control characters,
+ * bytes that aren't UTF-8. Returns true when all is well, else adds one fault.
+ */
+bool yaml_check_bytes(const char *text, size_t length, struct fault_list *faults);
+
+#endif
