@@ -103,9 +103,9 @@ static inline void feed_request_piece(struct feed *feed, struct request_reader *
 			feed_body(feed, body);
 			continue;
 		}
-		feed_close_body(event == READ_MORE ? &(struct feed){ 0 } : feed);
 		if (event == READ_MORE)
 			break;
+		feed_close_body(feed);
 		if (event == READ_HEAD)
 			feed_request_head(feed, request);
 		if (event == READ_ERROR)
@@ -181,9 +181,9 @@ static inline void feed_response_piece(struct feed *feed, struct response_reader
 			feed_body(feed, body);
 			continue;
 		}
-		feed_close_body(event == READ_MORE ? &(struct feed){ 0 } : feed);
 		if (event == READ_MORE)
 			break;
+		feed_close_body(feed);
 		if (event == READ_HEAD || event == READ_INTERIM)
 			feed_response_head(feed, response, event == READ_HEAD ? "" : "interim ");
 		if (event == READ_ERROR)
