@@ -165,29 +165,37 @@ void log_slice(struct log_line *line, const char *key, struct slice value)
 	undo(line, before);
 }
 
+/* Decimal digits before *end, at least n_least of them; returns where they begin. */
+static char *digits_before(char *end, uint64_t value, int n_least)
+{
+	for (; value > 0 || n_least > 0; value /= 10, n_least--)
+		*--end = (char)('0' + value % 10);
+	return end;
+}
+
+static uint64_t magnitude(int64_t value)
+{
+	return value < 0 ? 0 - (uint64_t)value : (uint64_t)value;
+}
+
 void log_integer(struct log_line *line, const char *key, int64_t value)
 {
-	char digits[24];
-	char *start = digits + sizeof digits;
-	uint64_t left = value < 0 ? 0 - (uint64_t)value : (uint64_t)value;
+	char text[24], *end = text + sizeof text, *start = digits_before(end, magnitude(value), 1);
 
-	do {
-		*--start = (char)('0' + left % 10);
-		left /= 10;
-	} while (left > 0);
 	if (value < 0)
 		*--start = '-';
-	put_raw_field(line, key, start, (size_t)(digits + sizeof digits - start));
+	put_raw_field(line, key, start, (size_t)(end - start));
 }
 
 void log_ms(struct log_line *line, const char *key, int64_t value_us)
 {
-	char text[32];
-	uint64_t us = value_us < 0 ? 0 - (uint64_t)value_us : (uint64_t)value_us;
-	int n = snprintf(text, sizeof text, "%s%llu.%03u", value_us < 0 ? "-" : "", (unsigned long long)(us / 1000),
-			 (unsigned)(us % 1000));
+	char text[32], *end = text + sizeof text, *start = digits_before(end, magnitude(value_us) % 1000, 3);
 
-	put_raw_field(line, key, text, (size_t)n);
+	*--start = '.';
+	start = digits_before(start, magnitude(value_us) / 1000, 1);
+	if (value_us < 0)
+		*--start = '-';
+	put_raw_field(line, key, start, (size_t)(end - start));
 }
 
 void log_bool(struct log_line *line, const char *key, bool value)
@@ -240,6 +248,10 @@ void log_url(struct log_line *line, const char *key, struct slice url)
 			rest = i + 1;
 	if (!log_is_on(LOG_DEBUG))
 		url.length = find_mark(url, rest, URL_QUERY);
+	if (rest == start) { /* nothing in the middle to leave out: nearly always */
+		log_slice(line, key, url);
+		return;
+	}
 	for (size_t i = 0; i < start && n < sizeof shown; i++)
 		shown[n++] = url.data[i];
 	for (size_t i = rest; i < url.length && n < sizeof shown; i++)

@@ -4,9 +4,16 @@
 
 #define REPLACEMENT "\xef\xbf\xbd" /* U+FFFD */
 
+/* Looked up, not worked out: every byte of every access line is asked. */
+static const bool plain[256] = {
+	[' ' ... '"' - 1] = true,
+	['"' + 1 ... '\\' - 1] = true,
+	['\\' + 1 ... '~'] = true,
+};
+
 static bool is_plain(unsigned char c)
 {
-	return c >= 0x20 && c < 0x7f && c != '"' && c != '\\';
+	return plain[c];
 }
 
 static bool is_continuation(unsigned char c)

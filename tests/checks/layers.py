@@ -55,7 +55,7 @@ SYSTEM = re.compile(r"^(assert|ctype|errno|fcntl|float|getopt|inttypes|libgen|li
 
 # What the object files of a pure room may need from elsewhere: no allocation, clock, I/O, log.
 PURE_ROOM = "proxy/policy"
-PURE_CALLS = re.compile(r"^(mem(cpy|cmp|chr|set|move|rchr|mem)|__mem(cpy|set|move)_chk|str(n?len|n?cmp|n?casecmp|r?chr|spn|cspn)"
+PURE_CALLS = re.compile(r"^(mem(cpy|cmp|chr|set|move|rchr|mem)|bcmp|__mem(cpy|set|move)_chk|str(n?len|n?cmp|n?casecmp|r?chr|spn|cspn)"
                         r"|__stack_chk_fail|_GLOBAL_OFFSET_TABLE_|abort|__assert_fail|check_[a-z_]+|rng_[a-z_0-9]+|slice_[a-z_]+"
                         r"|pow|exp2?|log2?|l?l?round|floor|ceil|fmin|fmax|ldexp|__(asan|ubsan|sanitizer|tsan)_.*)$")
 

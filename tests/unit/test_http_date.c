@@ -37,7 +37,7 @@ static void seconds(void **state)
 static void junk_is_as_if_absent(void **state)
 {
 	(void)state;
-	const char *const junk[] = { "", " ", "+3", "-3", "1.5", "abc", "1s", "0x10", "1 2", "1, 2", "1,", "\xc2\xa0" "1", "1e3",
+	const char *const junk[] = { "", " ", "+3", "-3", "1.5", "abc", "1s", "0x10", "1 2", "1, 2", "1,", "\302\2401", "1e3",
 				     "\v1", "\xd9\xa3" };
 
 	for (size_t i = 0; i < sizeof junk / sizeof *junk; i++)
