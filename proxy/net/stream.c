@@ -268,8 +268,12 @@ bool stream_is_readable_now(struct stream *stream)
 {
 	if (stream->fd < 0)
 		return true;
-	if (stream->tls != NULL)
-		return tls_is_readable_now(stream->tls);
+	if (stream->tls != NULL) {
+		bool is_readable = tls_is_readable_now(stream->tls);
+		if (is_readable && stream->is_reading)
+			read_again_soon(stream); /* looking took it out of the socket */
+		return is_readable;
+	}
 	char byte;
 	ssize_t n;
 	do {
