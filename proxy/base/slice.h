@@ -28,4 +28,14 @@ static inline bool slice_equals_nocase(struct slice a, struct slice b)
 	return a.length == b.length && (a.length == 0 || strncasecmp(a.data, b.data, a.length) == 0);
 }
 
+/* Without the optional white space (RFC 9110 5.6.3: SP and HTAB) around a field value. */
+static inline struct slice slice_trim(struct slice s)
+{
+	while (s.length > 0 && (s.data[0] == ' ' || s.data[0] == '\t'))
+		s = (struct slice){ s.data + 1, s.length - 1 };
+	while (s.length > 0 && (s.data[s.length - 1] == ' ' || s.data[s.length - 1] == '\t'))
+		s.length--;
+	return s;
+}
+
 #endif

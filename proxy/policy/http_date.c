@@ -210,20 +210,11 @@ static bool asctime_date(struct slice value, struct date *date)
 	return !at.is_bad && at.left.length == 0;
 }
 
-static struct slice trim(struct slice value)
-{
-	while (value.length > 0 && (value.data[0] == ' ' || value.data[0] == '\t'))
-		value = (struct slice){ value.data + 1, value.length - 1 };
-	while (value.length > 0 && (value.data[value.length - 1] == ' ' || value.data[value.length - 1] == '\t'))
-		value.length--;
-	return value;
-}
-
 int64_t http_date_parse_ms(struct slice value, int64_t now_wall_ms)
 {
 	struct date date;
 
-	value = trim(value);
+	value = slice_trim(value);
 	if (imf_fixdate(value, &date) || asctime_date(value, &date)) {
 		if (!is_possible(&date))
 			return -1;
@@ -257,7 +248,7 @@ static int64_t delta_seconds_ms(struct slice value)
 
 int64_t retry_after_parse_ms(struct slice value, int64_t now_wall_ms)
 {
-	value = trim(value);
+	value = slice_trim(value);
 	int64_t wait_ms = delta_seconds_ms(value);
 	if (wait_ms >= 0)
 		return wait_ms;

@@ -56,22 +56,13 @@ static bool parse_duration(struct slice left, int64_t *total_ms)
 	return sum > 0;
 }
 
-static struct slice trim(struct slice value)
-{
-	while (value.length > 0 && (value.data[0] == ' ' || value.data[0] == '\t'))
-		value = (struct slice){ value.data + 1, value.length - 1 };
-	while (value.length > 0 && (value.data[value.length - 1] == ' ' || value.data[value.length - 1] == '\t'))
-		value.length--;
-	return value;
-}
-
 bool override_timeout(enum override override, struct slice value, int64_t *total_ms)
 {
 	int64_t wish_ms = LIMIT_OFF;
 
 	if (override == OVERRIDE_OFF)
 		return true;
-	value = trim(value);
+	value = slice_trim(value);
 	if (!slice_equals(value, SLICE("off")) && !parse_duration(value, &wish_ms))
 		return false;
 	if (override == OVERRIDE_ANY)
@@ -87,7 +78,7 @@ bool override_max_attempts(enum override override, struct slice value, int64_t *
 
 	if (override == OVERRIDE_OFF)
 		return true;
-	value = trim(value);
+	value = slice_trim(value);
 	if (!take_digits(&value, &wish) || value.length > 0 || wish < 1 || wish > MAX_ATTEMPTS)
 		return false;
 	if (override == OVERRIDE_ANY || wish < *max_attempts)

@@ -213,6 +213,9 @@ static void slices_compare(void **state)
 	assert_true(slice_equals_nocase(SLICE("ab"), SLICE("aB")));
 	assert_false(slice_equals_nocase(SLICE("ab"), SLICE("abc")));
 	assert_true(slice_equals((struct slice){ NULL, 0 }, SLICE("")));
+	assert_true(slice_equals(slice_trim(SLICE(" \t a b\t ")), SLICE("a b")));
+	assert_int_equal(slice_trim(SLICE(" \t ")).length, 0);
+	assert_int_equal(slice_trim((struct slice){ NULL, 0 }).length, 0);
 }
 
 int main(void)
