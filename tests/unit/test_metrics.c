@@ -246,6 +246,7 @@ static void families_are_whole(void **state)
 	render(false);
 	for (char *line = strtok(page, "\n"); line; line = strtok(NULL, "\n")) {
 		if (sscanf(line, "# HELP %127s", family) == 1) {
+			assert_null(strpbrk(line, "\"\\")); /* OpenMetrics would have them escaped */
 			for (size_t i = 0; i < n_seen; i++)
 				assert_string_not_equal(seen[i], family);
 			strcpy(seen[n_seen++], family);
