@@ -234,7 +234,7 @@ struct config *config_load_text(const char *name, const char *text, size_t lengt
 {
 	if (length > DOCUMENT_MAX_BYTES) {
 		fault_list_open(faults, name, NULL, 0);
-		fault_add(faults, FAULT_ERROR, (struct place){ 0, 0, 0 }, "is larger than 1 MiB");
+		fault_add(faults, FAULT_ERROR, (struct place){ 0, 0, 0 }, "can't be read: it is larger than 1 MiB");
 		return NULL;
 	}
 	text = skip_byte_order_mark(text, &length);

@@ -15,7 +15,7 @@
 
 static char *refuse(struct fault_list *faults, char *bytes, const char *reason)
 {
-	fault_add(faults, FAULT_ERROR, (struct place){ 0, 0, 0 }, "%s", reason);
+	fault_add(faults, FAULT_ERROR, (struct place){ 0, 0, 0 }, "can't be read: %s", reason);
 	free(bytes);
 	return NULL;
 }
@@ -28,11 +28,11 @@ static const char *check_kind(int fd)
 	if (fstat(fd, &facts) < 0)
 		return strerror(errno);
 	if (S_ISDIR(facts.st_mode))
-		return "is a directory, not a policy file";
+		return "it is a directory";
 	if (!S_ISREG(facts.st_mode) && !S_ISFIFO(facts.st_mode) && !S_ISCHR(facts.st_mode))
-		return "is not a file";
+		return "it is not a file";
 	if (S_ISREG(facts.st_mode) && facts.st_size > DOCUMENT_MAX_BYTES)
-		return "is larger than 1 MiB";
+		return "it is larger than 1 MiB";
 	return NULL;
 }
 
@@ -57,7 +57,7 @@ static char *read_all(int fd, size_t *length, struct fault_list *faults)
 			break;
 		*length += (size_t)n;
 		if (*length > DOCUMENT_MAX_BYTES)
-			return refuse(faults, bytes, "is larger than 1 MiB");
+			return refuse(faults, bytes, "it is larger than 1 MiB");
 	}
 	bytes[*length] = '\0';
 	return bytes;

@@ -104,7 +104,7 @@ static void check_ties(const struct config *config, struct fault_list *faults)
 		size_t least = i > MAX_COMPARED ? i - MAX_COMPARED : 0;
 
 		for (size_t j = i; j-- > least && is_same_host(&hosts[j], &hosts[i]);) {
-			uint16_t port;
+			uint16_t port = 0;
 
 			if (hosts[j].upstream != hosts[i].upstream && !ports_tie(hosts[j].upstream, hosts[i].upstream, &port))
 				continue;

@@ -102,8 +102,7 @@ const char *yaml_hint(struct arena *arena, const char *problem, const char *cont
 	return arena_printf(arena, "not YAML: %s: %s", problem, hint);
 }
 
-/* Length of the UTF-8 sequence at c (RFC 3629), 0 when it is none. */
-static size_t utf8_length(const unsigned char *c, size_t left)
+size_t utf8_length(const unsigned char *c, size_t left)
 {
 	size_t length = c[0] < 0x80 ? 1 : c[0] >= 0xc2 && c[0] < 0xe0 ? 2 : (c[0] & 0xf0) == 0xe0 ? 3 :
 			c[0] >= 0xf0 && c[0] < 0xf5 ? 4 : 0;
