@@ -1,0 +1,132 @@
+#include "bind.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+union any_address {
+	struct sockaddr any;
+	struct sockaddr_in v4;
+	struct sockaddr_in6 v6;
+	struct sockaddr_un local;
+};
+
+static int fail(int fd, const struct listen_address *address, const char *mend, char *error, size_t error_capacity)
+{
+	snprintf(error, error_capacity, "listen %s: %s%s", address->text, strerror(errno), mend);
+	if (fd >= 0)
+		close(fd);
+	return -1;
+}
+
+static const char *mend_for(int number)
+{
+	switch (number) {
+	case EADDRINUSE:
+		return " (another process listens there: stop it, or choose another address)";
+	case EACCES:
+		return " (ports below 1024 need CAP_NET_BIND_SERVICE; a unix socket needs a writable folder)";
+	case EADDRNOTAVAIL:
+		return " (no interface of this host has that address)";
+	case ENOENT:
+		return " (the folder of the socket does not exist)";
+	default:
+		return "";
+	}
+}
+
+/* Returns the length of *into, or 0 when the address has no such form. */
+static socklen_t to_socket_address(const struct listen_address *address, union any_address *into)
+{
+	memset(into, 0, sizeof(*into));
+	if (address->unix_path) {
+		size_t length = strlen(address->unix_path);
+		if (length >= sizeof(into->local.sun_path))
+			return 0;
+		into->local.sun_family = AF_UNIX;
+		memcpy(into->local.sun_path, address->unix_path, length + 1);
+		return sizeof(into->local);
+	}
+	if (inet_pton(AF_INET, address->host, &into->v4.sin_addr) == 1) {
+		into->v4.sin_family = AF_INET;
+		into->v4.sin_port = htons(address->port);
+		return sizeof(into->v4);
+	}
+	if (inet_pton(AF_INET6, address->host, &into->v6.sin6_addr) == 1) {
+		into->v6.sin6_family = AF_INET6;
+		into->v6.sin6_port = htons(address->port);
+		return sizeof(into->v6);
+	}
+	return 0;
+}
+
+/* A socket file that is left over from a process that is gone: nobody answers there. */
+static bool remove_stale(const union any_address *at, socklen_t length)
+{
+	struct stat status;
+	if (lstat(at->local.sun_path, &status) != 0 || !S_ISSOCK(status.st_mode))
+		return false;
+	int probe = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	if (probe < 0)
+		return false;
+	bool is_stale = connect(probe, &at->any, length) != 0 && errno == ECONNREFUSED;
+	close(probe);
+	return is_stale && unlink(at->local.sun_path) == 0;
+}
+
+static bool bind_replacing_stale(int fd, const union any_address *at, socklen_t length)
+{
+	if (bind(fd, &at->any, length) == 0)
+		return true;
+	int number = errno;
+	if (number == EADDRINUSE && at->any.sa_family == AF_UNIX && remove_stale(at, length))
+		return bind(fd, &at->any, length) == 0;
+	errno = number;
+	return false;
+}
+
+static void set_options(int fd, sa_family_t family)
+{
+	int one = 1;
+	if (family == AF_UNIX)
+		return;
+	setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
+	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
+	if (family == AF_INET6)
+		setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &one, sizeof(one));
+}
+
+int bind_listening(const struct listen_address *address, char *error, size_t error_capacity)
+{
+	union any_address at;
+	socklen_t length = to_socket_address(address, &at);
+	if (length == 0) {
+		errno = address->unix_path ? ENAMETOOLONG : EINVAL;
+		return fail(-1, address, "", error, error_capacity);
+	}
+	int fd = socket(at.any.sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	if (fd < 0)
+		return fail(fd, address, "", error, error_capacity);
+	set_options(fd, at.any.sa_family);
+	if (!bind_replacing_stale(fd, &at, length) || listen(fd, SOMAXCONN) != 0)
+		return fail(fd, address, mend_for(errno), error, error_capacity);
+	return fd;
+}
+
+uint16_t bind_real_port(int fd)
+{
+	union any_address at;
+	socklen_t length = sizeof(at);
+	if (getsockname(fd, &at.any, &length) != 0)
+		return 0;
+	if (at.any.sa_family == AF_INET)
+		return ntohs(at.v4.sin_port);
+	return at.any.sa_family == AF_INET6 ? ntohs(at.v6.sin6_port) : 0;
+}
