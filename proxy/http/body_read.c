@@ -4,8 +4,8 @@
 #include "octet.h"
 
 enum body_state {
-	BODY_AT_SIZE,         /* hex digits of a chunk's size */
-	BODY_AT_BLANK,        /* white space after it: only an extension may follow */
+	BODY_AT_SIZE,  /* hex digits of a chunk's size */
+	BODY_AT_BLANK, /* white space after it: only an extension may follow */
 	BODY_AT_EXTENSION,
 	BODY_AT_SIZE_LF,
 	BODY_IN_DATA,
@@ -19,7 +19,7 @@ enum body_state {
 
 void body_reader_start(struct body_reader *reader, enum body_framing framing, uint64_t content_length)
 {
-	*reader = (struct body_reader){ .framing = framing, .n_left = content_length };
+	*reader = (struct body_reader){.framing = framing, .n_left = content_length};
 	switch (framing) {
 	case BODY_NONE:
 		reader->state = BODY_AT_END;
@@ -104,7 +104,7 @@ static const char *end_data(struct body_reader *reader, char octet)
 static const char *take_octet(struct body_reader *reader, char octet)
 {
 	if ((reader->state == BODY_AT_EXTENSION || reader->state == BODY_AT_BLANK) &&
-	    ++reader->n_extension > BODY_MAX_EXTENSION)
+		++reader->n_extension > BODY_MAX_EXTENSION)
 		return "chunk extensions are too long";
 	switch ((enum body_state)reader->state) {
 	case BODY_AT_SIZE:
@@ -126,7 +126,7 @@ static enum read_event take_data(struct body_reader *reader, const char **at, si
 
 	if (n == 0)
 		return READ_MORE;
-	*body = (struct slice){ *at, n };
+	*body = (struct slice){*at, n};
 	*at += n;
 	*left -= n;
 	if (reader->framing == BODY_UNTIL_CLOSE)
@@ -145,7 +145,7 @@ static enum read_event fail(struct read_error *error, const char *detail, bool i
 }
 
 static enum read_event take_trailers(struct body_reader *reader, struct head *trailers, size_t max_bytes,
-				     const char **at, size_t *left, struct read_error *error)
+	const char **at, size_t *left, struct read_error *error)
 {
 	struct slice line;
 
@@ -171,7 +171,7 @@ static enum read_event take_trailers(struct body_reader *reader, struct head *tr
 }
 
 enum read_event body_reader_next(struct body_reader *reader, struct head *trailers, size_t max_trailer_bytes,
-				 const char **at, size_t *left, struct slice *body, struct read_error *error)
+	const char **at, size_t *left, struct slice *body, struct read_error *error)
 {
 	for (;;) {
 		if (reader->state == BODY_AT_END)

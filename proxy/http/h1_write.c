@@ -79,7 +79,10 @@ static void write_kept(struct buffer *out, const struct head *head, const struct
 		buffer_append(out, head->raw.data + run_start, run_end - run_start);
 }
 
-static void write_text(struct buffer *out, struct slice text) { buffer_append(out, text.data, text.length); }
+static void write_text(struct buffer *out, struct slice text)
+{
+	buffer_append(out, text.data, text.length);
+}
 
 static void write_field(struct buffer *out, struct slice name, struct slice value)
 {
@@ -102,7 +105,7 @@ static void write_number_field(struct buffer *out, struct slice name, uint64_t n
 		digits[--at] = (char)('0' + number % 10);
 		number /= 10;
 	} while (number > 0);
-	write_field(out, name, (struct slice){ digits + at, sizeof(digits) - at });
+	write_field(out, name, (struct slice){digits + at, sizeof(digits) - at});
 }
 
 static void write_via(struct buffer *out, struct slice id)
@@ -125,7 +128,7 @@ static void write_upgrade(struct buffer *out, const struct head *head)
 	for (size_t i = 0; i < head->n_fields; i++)
 		if (field_kind_of(head_name(head, i)) == FIELD_UPGRADE)
 			buffer_append(out, head->raw.data + head->fields[i].name_at,
-				      line_end(head, i) - head->fields[i].name_at);
+				line_end(head, i) - head->fields[i].name_at);
 }
 
 static bool keeps_length(const struct request *request, const struct request_rewrite *rewrite, uint64_t content_length)
@@ -135,7 +138,7 @@ static bool keeps_length(const struct request *request, const struct request_rew
 }
 
 void h1_write_request(struct buffer *out, const struct request *request, const struct request_rewrite *rewrite,
-		      uint64_t content_length)
+	uint64_t content_length)
 {
 	bool keeps = keeps_length(request, rewrite, content_length);
 	struct keep_rule rule;
@@ -183,7 +186,10 @@ static void write_status_line(struct buffer *out, const struct response *respons
 }
 
 /* No Content-Length may be sent with 1xx and 204 (RFC 9110 8.6). */
-static bool may_have_length(int status) { return status >= 200 && status != 204; }
+static bool may_have_length(int status)
+{
+	return status >= 200 && status != 204;
+}
 
 void h1_write_response(struct buffer *out, const struct response *response, const struct response_rewrite *rewrite)
 {
@@ -192,8 +198,8 @@ void h1_write_response(struct buffer *out, const struct response *response, cons
 	keep_rule_init(&rule, rewrite->edit);
 	rule.extra = rewrite->extra;
 	rule.n_extra = rewrite->n_extra;
-	rule.drops[FIELD_CONTENT_LENGTH] = rewrite->drop_length || rewrite->add_chunked ||
-					   !may_have_length(response->status);
+	rule.drops[FIELD_CONTENT_LENGTH] =
+		rewrite->drop_length || rewrite->add_chunked || !may_have_length(response->status);
 
 	buffer_reserve(out, response->head.raw.end + 256);
 	write_status_line(out, response);
@@ -215,7 +221,7 @@ void h1_write_response(struct buffer *out, const struct response *response, cons
 
 void h1_write_interim(struct buffer *out, const struct response *response, struct slice via_id)
 {
-	const struct response_rewrite rewrite = { .via_id = via_id };
+	const struct response_rewrite rewrite = {.via_id = via_id};
 
 	h1_write_response(out, response, &rewrite);
 }
@@ -253,6 +259,6 @@ void h1_write_last_chunk(struct buffer *out, const struct head *trailers)
 	for (size_t i = 0; trailers && i < trailers->n_fields; i++)
 		if (trailer_may_cross(head_name(trailers, i)))
 			buffer_append(out, trailers->raw.data + trailers->fields[i].name_at,
-				      line_end(trailers, i) - trailers->fields[i].name_at);
+				line_end(trailers, i) - trailers->fields[i].name_at);
 	write_text(out, SLICE("\r\n"));
 }

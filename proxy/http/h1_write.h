@@ -23,8 +23,11 @@ struct request_rewrite {
 	const struct header_edit *edit; /* policy headers.request; may be NULL */
 };
 
-/* Evenkeel-* request headers never cross; nor do hop-by-hop fields; a body that was collected whole may be sent with its
- * Content-Length although it came chunked (then content_length says so and framing is BODY_LENGTH). */
+/*
+ * Evenkeel-* request headers never cross; nor do hop-by-hop fields; a body that was collected whole may be sent with its
+ * Content-Length although it came chunked (then content_length says so and framing is BODY_LENGTH). With BODY_LENGTH the
+ * client's own Content-Length line crosses when it says content_length; else the field is written anew.
+ */
 void h1_write_request(struct buffer *out, const struct request *request, const struct request_rewrite *rewrite,
 		      uint64_t content_length);
 
@@ -46,7 +49,8 @@ void h1_write_response(struct buffer *out, const struct response *response, cons
 /* 1xx: the head with hop-by-hop fields dropped and Via added. */
 void h1_write_interim(struct buffer *out, const struct response *response, struct slice via_id);
 
-void h1_write_chunk(struct buffer *out, struct slice data);              /* size line, data, CRLF; nothing when data is empty */
+/* Size line, data, CRLF; nothing when data is empty. */
+void h1_write_chunk(struct buffer *out, struct slice data);
 size_t h1_chunk_start(char out[static 20], size_t length);               /* "1F\r\n"; returns its length, for writev */
 void h1_write_last_chunk(struct buffer *out, const struct head *trailers); /* NULL: none; drops what may not cross */
 

@@ -7,7 +7,7 @@
 
 void head_init(struct head *head)
 {
-	head->raw = (struct buffer){ 0 };
+	head->raw = (struct buffer){0};
 	head->fields = head->inline_fields;
 	head->n_fields = 0;
 	head->capacity = HEAD_INLINE_FIELDS;
@@ -53,7 +53,7 @@ struct slice head_get(const struct head *head, struct slice name)
 {
 	long i = head_find(head, name, 0);
 
-	return i < 0 ? (struct slice){ NULL, 0 } : head_value(head, (size_t)i);
+	return i < 0 ? (struct slice){NULL, 0} : head_value(head, (size_t)i);
 }
 
 bool head_has_token(const struct head *head, struct slice name, struct slice token)

@@ -2,8 +2,8 @@
 
 #include "octet.h"
 
-enum head_read head_read_line(struct head *head, size_t max_bytes, const char **at, size_t *left, uint32_t *line_at,
-			      struct slice *line)
+enum head_read head_read_line(
+	struct head *head, size_t max_bytes, const char **at, size_t *left, uint32_t *line_at, struct slice *line)
 {
 	const char *feed = *left > 0 ? memchr(*at, '\n', *left) : NULL;
 	size_t n = feed ? (size_t)(feed - *at) + 1 : *left;
@@ -19,7 +19,7 @@ enum head_read head_read_line(struct head *head, size_t max_bytes, const char **
 	const char *start = head->raw.data + *line_at;
 	if (length == 0 || start[length - 1] != '\r')
 		return HEAD_READ_BARE_LF;
-	*line = (struct slice){ start, length - 1 };
+	*line = (struct slice){start, length - 1};
 	*line_at = (uint32_t)head->raw.end;
 	return HEAD_READ_LINE;
 }
@@ -46,15 +46,15 @@ const char *head_read_field(struct head *head, struct slice line)
 	if (name_length == 0 || name_length == line.length || line.data[name_length] != ':')
 		return name_fault(line, name_length);
 
-	struct slice value = { line.data + name_length + 1, line.length - name_length - 1 };
-	if (!octets_are(value, OCTET_VALUE))
+	struct slice value = {line.data + name_length + 1, line.length - name_length - 1};
+	if (!octets_are_value(value))
 		return "control character (NUL, bare CR or the like) in a field value (RFC 9110 5.5)";
 	value = octets_trim(value);
 	head_add_field(head, (struct field){
-		.name_at = (uint32_t)(line.data - head->raw.data),
-		.name_length = (uint32_t)name_length,
-		.value_at = (uint32_t)(value.data - head->raw.data),
-		.value_length = (uint32_t)value.length,
-	});
+				     .name_at = (uint32_t)(line.data - head->raw.data),
+				     .name_length = (uint32_t)name_length,
+				     .value_at = (uint32_t)(value.data - head->raw.data),
+				     .value_length = (uint32_t)value.length,
+			     });
 	return NULL;
 }

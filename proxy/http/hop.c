@@ -7,9 +7,25 @@
  * which origins tell who is asking (CVE-2022-31813).
  */
 static const char *const essential[] = {
-	"Authorization", "Cache-Control", "Content-Encoding", "Content-Length", "Content-Location", "Content-Range",
-	"Content-Type", "Cookie", "Date", "Forwarded", "Host", "Location", "Set-Cookie", "Via", "X-Forwarded-For",
-	"X-Forwarded-Host", "X-Forwarded-Proto", "X-Real-IP", "X-Request-Id",
+	"Authorization",
+	"Cache-Control",
+	"Content-Encoding",
+	"Content-Length",
+	"Content-Location",
+	"Content-Range",
+	"Content-Type",
+	"Cookie",
+	"Date",
+	"Forwarded",
+	"Host",
+	"Location",
+	"Set-Cookie",
+	"Via",
+	"X-Forwarded-For",
+	"X-Forwarded-Host",
+	"X-Forwarded-Proto",
+	"X-Real-IP",
+	"X-Request-Id",
 };
 
 static bool is_essential(struct slice name)
@@ -83,7 +99,7 @@ static bool via_names(struct slice via, struct slice instance_id)
 		if (!place)
 			return false;
 		if (place[instance_id.length + 1] == ')' &&
-		    memcmp(place + 1, instance_id.data, instance_id.length) == 0 && is_our_comment(via, place))
+			memcmp(place + 1, instance_id.data, instance_id.length) == 0 && is_our_comment(via, place))
 			return true;
 		rest.length -= (size_t)(place + 1 - rest.data);
 		rest.data = place + 1;
@@ -95,7 +111,7 @@ bool hop_is_loop(const struct head *head, struct slice instance_id)
 {
 	for (size_t i = 0; i < head->n_fields; i++)
 		if (head->fields[i].name_length == 3 && field_kind_of(head_name(head, i)) == FIELD_VIA &&
-		    via_names(head_value(head, i), instance_id))
+			via_names(head_value(head, i), instance_id))
 			return true;
 	return false;
 }

@@ -9,15 +9,15 @@
 
 /*
  * Must this field stay on this hop? True for Connection, Keep-Alive, Proxy-Connection, TE, Trailer, Transfer-Encoding,
- * Upgrade, Proxy-Authorization, Proxy-Authenticate (it belongs to the proxy's own hop) and Proxy-Authentication-Info, and
- * what the head's Connection fields name; Content-Length, Host and other essential fields can't be named away
+ * Upgrade, Proxy-Authorization, Proxy-Authenticate and Proxy-Authentication-Info (they belong to the proxy's own hop),
+ * and what the head's Connection fields name; Content-Length, Host and other essential fields can't be named away
  * (CVE-2022-31813).
  */
 bool hop_is_hop_by_hop(const struct head *head, struct slice name);
 
 /*
- * The fields that a head's Connection fields name, less what is hop-by-hop anyhow and what can't be named away: collected
- * once, then asked per field. Borrows from the head.
+ * The fields that a head's Connection fields name, less what is hop-by-hop anyhow and what can't be named away:
+ * collected once, then asked per field. Borrows from the head.
  */
 struct hop_names {
 	struct slice names[HOP_MAX_NAMES];

@@ -32,7 +32,7 @@ void known_fields_find(struct known_fields *known, const struct head *head)
 }
 
 const char *known_fields_framing(const struct known_fields *known, const struct head *head, int minor_version,
-				 bool *is_chunked, bool *has_length, uint64_t *content_length)
+	bool *is_chunked, bool *has_length, uint64_t *content_length)
 {
 	uint32_t n_lengths = known->n[FIELD_CONTENT_LENGTH], n_codings = known->n[FIELD_TRANSFER_ENCODING];
 
@@ -44,14 +44,14 @@ const char *known_fields_framing(const struct known_fields *known, const struct 
 	if (n_lengths > 1)
 		return "more than one Content-Length (RFC 9112 6.3)";
 	if (n_lengths == 1 &&
-	    !octets_read_decimal(known_field_value(known, head, FIELD_CONTENT_LENGTH), content_length))
+		!octets_read_decimal(known_field_value(known, head, FIELD_CONTENT_LENGTH), content_length))
 		return "Content-Length is not a number (RFC 9110 8.6)";
 	if (n_codings == 0)
 		return NULL;
 	if (minor_version == 0)
 		return "Transfer-Encoding in an HTTP/1.0 message (RFC 9112 6.1)";
 	if (n_codings > 1 ||
-	    !slice_equals_nocase(known_field_value(known, head, FIELD_TRANSFER_ENCODING), SLICE("chunked")))
+		!slice_equals_nocase(known_field_value(known, head, FIELD_TRANSFER_ENCODING), SLICE("chunked")))
 		return "Transfer-Encoding other than exactly one \"chunked\" (RFC 9112 6.1)";
 	return NULL;
 }

@@ -31,6 +31,26 @@ static inline bool octets_are(struct slice text, enum octet_class wanted)
 	return all == (unsigned)wanted;
 }
 
+/*
+ * octets_are(text, OCTET_VALUE), eight octets at a time: field values are most of a head. In a word without an octet under
+ * 0x20 and without DEL all are good (the borrow of the subtraction can only add suspicion); others are looked up.
+ */
+static inline bool octets_are_value(struct slice text)
+{
+	const uint64_t each = 0x0101010101010101u, high = 0x80 * each;
+
+	for (; text.length >= 8; text.data += 8, text.length -= 8) {
+		uint64_t word, delete;
+
+		memcpy(&word, text.data, 8);
+		delete = word ^ 0x7f * each;
+		if ((((word - 0x20 * each) & ~word) | ((delete - each) & ~delete)) & high &&
+		    !octets_are((struct slice){ text.data, 8 }, OCTET_VALUE))
+			return false;
+	}
+	return octets_are(text, OCTET_VALUE);
+}
+
 static inline bool octet_is_blank(char octet) { return octet == ' ' || octet == '\t'; }
 
 /* Without white space at either end (OWS, RFC 9110 5.6.3). */

@@ -32,7 +32,7 @@ void request_reader_reset(struct request_reader *reader, struct request *request
 {
 	head_clear(&reader->trailers);
 	reader->request = request;
-	reader->error = (struct read_error){ 0 };
+	reader->error = (struct read_error){0};
 	reader->stage = AT_START;
 	reader->n_leading_octets = 0;
 	reader->line_at = 0;
@@ -53,8 +53,8 @@ bool request_reader_is_idle(const struct request_reader *reader)
 static enum read_event fail(struct request_reader *reader, int status, const char *detail)
 {
 	reader->stage = AT_ERROR;
-	reader->error = (struct read_error){ .status = status, .is_too_large = status == 431 || status == 414,
-					     .detail = detail };
+	reader->error =
+		(struct read_error){.status = status, .is_too_large = status == 431 || status == 414, .detail = detail};
 	return READ_ERROR;
 }
 
@@ -62,7 +62,7 @@ static enum read_event fail(struct request_reader *reader, int status, const cha
 static int read_version(struct slice text, int *minor_version)
 {
 	if (text.length != 8 || memcmp(text.data, "HTTP/", 5) != 0 || !octet_is(text.data[5], OCTET_DIGIT) ||
-	    text.data[6] != '.' || !octet_is(text.data[7], OCTET_DIGIT))
+		text.data[6] != '.' || !octet_is(text.data[7], OCTET_DIGIT))
 		return 400;
 	if (text.data[5] != '1')
 		return 505;
@@ -79,18 +79,18 @@ static enum read_event take_request_line(struct request_reader *reader, struct s
 
 	if (!after_method)
 		return fail(reader, 400, "request line without a target (RFC 9112 3)");
-	request->method = (struct slice){ line.data, (size_t)(after_method - line.data) };
+	request->method = (struct slice){line.data, (size_t)(after_method - line.data)};
 	if (request->method.length == 0 || !octets_are(request->method, OCTET_TOKEN))
 		return fail(reader, 400, "method is not a token (RFC 9110 9.1)");
 	const char *target = after_method + 1;
 	const char *after_target = memchr(target, ' ', (size_t)(end - target));
 	if (!after_target)
 		return fail(reader, 400, "request line without a version (RFC 9112 3)");
-	request->target_text = (struct slice){ target, (size_t)(after_target - target) };
+	request->target_text = (struct slice){target, (size_t)(after_target - target)};
 	if (request->target_text.length == 0 || !octets_are(request->target_text, OCTET_TARGET))
 		return fail(reader, 400, "white space or a control character in the request target (RFC 9112 3.2)");
-	int status = read_version((struct slice){ after_target + 1, (size_t)(end - after_target - 1) },
-				  &request->minor_version);
+	int status = read_version(
+		(struct slice){after_target + 1, (size_t)(end - after_target - 1)}, &request->minor_version);
 	if (status == 400)
 		return fail(reader, 400, "the request line doesn't end in one HTTP version (RFC 9112 2.3)");
 	if (status == 505)
@@ -144,7 +144,7 @@ static void judge_connection(struct request *request, const struct known_fields 
 static const char *judge_framing(struct request *request, const struct known_fields *known, struct second_look *look)
 {
 	const char *fault = known_fields_framing(known, &request->head, request->minor_version, &look->is_chunked,
-						 &look->has_length, &look->content_length);
+		&look->has_length, &look->content_length);
 
 	if (fault)
 		return fault;
@@ -158,7 +158,7 @@ static const char *judge_framing(struct request *request, const struct known_fie
 static enum read_event take_head(struct request_reader *reader)
 {
 	struct request *request = reader->request;
-	struct second_look look = { .is_response = false };
+	struct second_look look = {.is_response = false};
 	struct known_fields known;
 	bool is_unknown_method;
 	const char *fault;
@@ -168,7 +168,7 @@ static enum read_event take_head(struct request_reader *reader)
 	request->is_head = slice_equals(request->method, SLICE("HEAD"));
 	request->is_connect = slice_equals(request->method, SLICE("CONNECT"));
 	if ((fault = target_parse(request->target_text, request->is_connect, &request->target)) ||
-	    (fault = check_host(request, &known)) || (fault = judge_framing(request, &known, &look)))
+		(fault = check_host(request, &known)) || (fault = judge_framing(request, &known, &look)))
 		return fail(reader, 400, fault);
 	fault = second_look_at_head(&request->head, &look, &is_unknown_method);
 	if (is_unknown_method || slice_equals(request->method, SLICE("PRI")))
@@ -193,8 +193,9 @@ static enum read_event skip_leading_crlf(struct request_reader *reader, const ch
 		if (is_after_cr && octet != '\n')
 			return fail(reader, 400, "bare CR before the request line (RFC 9112 2.2)");
 		if (!is_after_cr && octet != '\r')
-			return octet_is(octet, OCTET_TOKEN) ? READ_HEAD
-				: fail(reader, 400, "the request doesn't start with a method (RFC 9112 3)");
+			return octet_is(octet, OCTET_TOKEN)
+				       ? READ_HEAD
+				       : fail(reader, 400, "the request doesn't start with a method (RFC 9112 3)");
 		if (reader->n_leading_octets == 2 * REQUEST_MAX_LEADING_CRLF)
 			return fail(reader, 400, "too many empty lines before the request line (RFC 9112 2.2)");
 		reader->n_leading_octets++;
@@ -251,8 +252,8 @@ enum read_event request_reader_next(struct request_reader *reader, const char **
 	case AT_FIELDS:
 		return read_head(reader, at, left);
 	case AT_BODY:
-		event = body_reader_next(&reader->body, &reader->trailers, reader->max_header_bytes, at, left, body,
-					 &reader->error);
+		event = body_reader_next(
+			&reader->body, &reader->trailers, reader->max_header_bytes, at, left, body, &reader->error);
 		if (event == READ_ERROR)
 			return fail(reader, reader->error.is_too_large ? 431 : 400, reader->error.detail);
 		if (event == READ_END)

@@ -27,12 +27,12 @@ void response_clear(struct response *response)
 }
 
 void response_reader_init(struct response_reader *reader, struct response *response, size_t max_header_bytes,
-			  bool to_head, bool to_connect, bool asked_upgrade)
+	bool to_head, bool to_connect, bool asked_upgrade)
 {
 	head_init(&reader->trailers);
 	reader->response = response;
 	reader->max_header_bytes = max_header_bytes < UINT32_MAX ? max_header_bytes : UINT32_MAX;
-	reader->error = (struct read_error){ 0 };
+	reader->error = (struct read_error){0};
 	reader->to_head = to_head;
 	reader->to_connect = to_connect;
 	reader->asked_upgrade = asked_upgrade;
@@ -70,16 +70,16 @@ static enum read_event take_status_line(struct response_reader *reader, struct s
 	const char *at = line.data;
 
 	if (line.length < 8 || memcmp(at, "HTTP/", 5) != 0 || !octet_is(at[5], OCTET_DIGIT) || at[6] != '.' ||
-	    !octet_is(at[7], OCTET_DIGIT))
+		!octet_is(at[7], OCTET_DIGIT))
 		return fail(reader, "the response doesn't start with an HTTP version (RFC 9112 4)");
 	if (at[5] != '1')
 		return fail(reader, "the response isn't HTTP/1.x (RFC 9112 2.3)");
 	response->minor_version = at[7] == '0' ? 0 : 1;
-	if (line.length < 12 || at[8] != ' ' || at[9] == '0' || !octets_are((struct slice){ at + 9, 3 }, OCTET_DIGIT) ||
-	    (line.length > 12 && at[12] != ' '))
+	if (line.length < 12 || at[8] != ' ' || at[9] == '0' || !octets_are((struct slice){at + 9, 3}, OCTET_DIGIT) ||
+		(line.length > 12 && at[12] != ' '))
 		return fail(reader, "bad status code in the response (RFC 9112 4)");
 	response->status = (at[9] - '0') * 100 + (at[10] - '0') * 10 + (at[11] - '0');
-	response->reason = line.length > 13 ? (struct slice){ at + 13, line.length - 13 } : (struct slice){ "", 0 };
+	response->reason = line.length > 13 ? (struct slice){at + 13, line.length - 13} : (struct slice){"", 0};
 	if (!octets_are(response->reason, OCTET_VALUE))
 		return fail(reader, "control character in the reason phrase (RFC 9112 4)");
 	reader->stage = AT_FIELDS;
@@ -93,12 +93,12 @@ static bool has_no_body(const struct response_reader *reader, int status)
 	       (reader->to_connect && status < 300);
 }
 
-static const char *judge_framing(struct response_reader *reader, const struct known_fields *known,
-				 struct second_look *look)
+static const char *judge_framing(
+	struct response_reader *reader, const struct known_fields *known, struct second_look *look)
 {
 	struct response *response = reader->response;
 	const char *fault = known_fields_framing(known, &response->head, response->minor_version, &look->is_chunked,
-						 &look->has_length, &look->content_length);
+		&look->has_length, &look->content_length);
 
 	if (fault)
 		return fault;
@@ -120,7 +120,7 @@ static int64_t read_keep_alive_timeout_ms(struct slice list)
 	while (octets_next_element(&list, &element)) {
 		if (element.length < 8 || strncasecmp(element.data, "timeout=", 8) != 0)
 			continue;
-		if (!octets_read_decimal(octets_trim((struct slice){ element.data + 8, element.length - 8 }), &seconds))
+		if (!octets_read_decimal(octets_trim((struct slice){element.data + 8, element.length - 8}), &seconds))
 			return -1;
 		return seconds < 1000000 ? (int64_t)seconds * 1000 : 1000000000;
 	}
@@ -140,7 +140,7 @@ static void judge_connection(struct response *response, const struct known_field
 static enum read_event take_head(struct response_reader *reader)
 {
 	struct response *response = reader->response;
-	struct second_look look = { .is_response = true, .status = response->status };
+	struct second_look look = {.is_response = true, .status = response->status};
 	struct known_fields known;
 	bool is_unknown_method;
 
@@ -181,8 +181,8 @@ static enum read_event read_head(struct response_reader *reader, const char **at
 	struct slice line;
 
 	for (;;) {
-		switch (head_read_line(&reader->response->head, reader->max_header_bytes, at, left, &reader->line_at,
-				       &line)) {
+		switch (head_read_line(
+			&reader->response->head, reader->max_header_bytes, at, left, &reader->line_at, &line)) {
 		case HEAD_READ_MORE:
 			return READ_MORE;
 		case HEAD_READ_TOO_LARGE:
@@ -215,8 +215,8 @@ enum read_event response_reader_next(struct response_reader *reader, const char 
 	case AT_FIELDS:
 		return read_head(reader, at, left);
 	case AT_BODY:
-		event = body_reader_next(&reader->body, &reader->trailers, reader->max_header_bytes, at, left, body,
-					 &reader->error);
+		event = body_reader_next(
+			&reader->body, &reader->trailers, reader->max_header_bytes, at, left, body, &reader->error);
 		if (event == READ_ERROR)
 			return fail(reader, reader->error.detail);
 		return event == READ_END ? end(reader) : event;
@@ -230,14 +230,15 @@ enum read_event response_reader_next(struct response_reader *reader, const char 
 
 enum read_event response_reader_eof(struct response_reader *reader, bool is_clean)
 {
-	struct slice nothing = { "", 0 };
+	struct slice nothing = {"", 0};
 	const char *at = "";
 	size_t left = 0;
 
 	switch ((enum response_stage)reader->stage) {
 	case AT_BODY:
 		if (reader->response->framing == BODY_UNTIL_CLOSE)
-			return is_clean ? end(reader) : fail(reader, "the connection broke in a body that its end delimits");
+			return is_clean ? end(reader)
+					: fail(reader, "the connection broke in a body that its end delimits");
 		if (response_reader_next(reader, &at, &left, &nothing) == READ_END)
 			return READ_END;
 		return fail(reader, "the connection ended before the body was complete (RFC 9112 8)");

@@ -23,7 +23,7 @@ void response_init(struct response *response);
 void response_clear(struct response *response);
 
 struct response_reader {
-	struct response *response; /* borrowed: filled until READ_HEAD; READ_INTERIM heads are in it too, until the next call */
+	struct response *response; /* borrowed: filled until READ_HEAD; a READ_INTERIM head is in it until the next call */
 	struct head trailers;
 	size_t max_header_bytes;
 	struct read_error error;

@@ -16,7 +16,7 @@ struct second_look {
 	int status;                  /* responses */
 };
 
-/* NULL when llhttp agrees, or what it says is wrong (static text). *is_unknown_method: a request method it doesn't know. */
+/* NULL when llhttp agrees, or what it says is wrong (static text). *is_unknown_method: it doesn't know the method. */
 const char *second_look_at_head(const struct head *head, const struct second_look *first, bool *is_unknown_method);
 
 #endif

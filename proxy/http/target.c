@@ -76,21 +76,21 @@ static const char *read_authority(struct slice text, bool may_end_in_colon, stru
 		const char *bracket = memchr(text.data, ']', text.length);
 		if (!bracket)
 			return "bracket without its counterpart in the host (RFC 3986 3.2.2)";
-		fault = read_ipv6((struct slice){ text.data + 1, (size_t)(bracket - text.data - 1) }, target);
+		fault = read_ipv6((struct slice){text.data + 1, (size_t)(bracket - text.data - 1)}, target);
 		host_end = bracket + 1;
 	} else {
 		const char *colon = text.length > 0 ? memchr(text.data, ':', text.length) : NULL;
 		host_end = colon ? colon : end;
-		fault = read_name((struct slice){ text.data, (size_t)(host_end - text.data) }, target);
+		fault = read_name((struct slice){text.data, (size_t)(host_end - text.data)}, target);
 	}
 	if (fault)
 		return fault;
-	target->host_text = (struct slice){ text.data, (size_t)(host_end - text.data) };
+	target->host_text = (struct slice){text.data, (size_t)(host_end - text.data)};
 	if (host_end == end || (may_end_in_colon && host_end + 1 == end && *host_end == ':'))
 		return NULL;
 	if (*host_end != ':')
 		return "something other than a port after the host (RFC 3986 3.2)";
-	return read_port((struct slice){ host_end + 1, (size_t)(end - host_end - 1) }, target);
+	return read_port((struct slice){host_end + 1, (size_t)(end - host_end - 1)}, target);
 }
 
 static bool starts_with_nocase(struct slice text, struct slice prefix)
@@ -101,14 +101,14 @@ static bool starts_with_nocase(struct slice text, struct slice prefix)
 static const char *parse_absolute(struct slice text, struct target *target)
 {
 	size_t scheme_length = target->is_https ? 8 : 7;
-	struct slice rest = { text.data + scheme_length, text.length - scheme_length };
+	struct slice rest = {text.data + scheme_length, text.length - scheme_length};
 	size_t length = 0;
 
 	while (length < rest.length && rest.data[length] != '/' && rest.data[length] != '?')
 		length++;
-	struct slice authority = { rest.data, length };
+	struct slice authority = {rest.data, length};
 	target->form = TARGET_ABSOLUTE;
-	target->path = (struct slice){ rest.data + length, rest.length - length };
+	target->path = (struct slice){rest.data + length, rest.length - length};
 	/* The last one: whatever comes before it is userinfo, and no host has an "@" (RFC 3986 3.2.1). */
 	const char *at_sign = length > 0 ? memrchr(authority.data, '@', length) : NULL;
 	if (at_sign) {
@@ -116,7 +116,7 @@ static const char *parse_absolute(struct slice text, struct target *target)
 		if (memchr(authority.data, '@', n))
 			return "more than one \"@\" in the authority (RFC 3986 3.2.1)";
 		target->has_userinfo = true;
-		authority = (struct slice){ at_sign + 1, length - n - 1 };
+		authority = (struct slice){at_sign + 1, length - n - 1};
 	}
 	const char *fault = read_authority(authority, true, target);
 	if (!target->has_port)
@@ -139,7 +139,7 @@ static void target_start(struct target *target)
 	target->host[0] = '\0';
 	target->is_ipv6_literal = target->has_port = false;
 	target->port = 0;
-	target->path = (struct slice){ "", 0 };
+	target->path = (struct slice){"", 0};
 }
 
 const char *target_parse(struct slice text, bool is_connect, struct target *target)

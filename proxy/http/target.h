@@ -15,7 +15,8 @@ struct target {
 	bool is_https;            /* scheme of the absolute form */
 	bool has_userinfo;        /* dropped; never forwarded, never logged */
 	struct slice host_text;   /* as it came, brackets included, port and userinfo not */
-	char host[TARGET_MAX_HOST + 1]; /* lower case, no brackets, no trailing dot, IPv6 as RFC 5952 spells it, NUL-terminated; "" in origin form */
+	/* Lower case, no brackets, no trailing dot, IPv6 as RFC 5952 spells it, NUL-terminated; "" in origin form. */
+	char host[TARGET_MAX_HOST + 1];
 	bool is_ipv6_literal;
 	bool has_port;
 	uint16_t port;            /* effective: 80 / 443 by scheme when none is named; 0 in origin form */

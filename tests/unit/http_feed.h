@@ -39,12 +39,12 @@ static inline void feed_fields(struct feed *feed, const char *mark, const struct
 {
 	for (size_t i = 0; i < head->n_fields; i++)
 		buffer_printf(&feed->text, "%s[%.*s][%.*s]\n", mark, SLICE_ARGS(head_name(head, i)),
-			      SLICE_ARGS(head_value(head, i)));
+			SLICE_ARGS(head_value(head, i)));
 }
 
 static inline const char *feed_framing(enum body_framing framing)
 {
-	static const char *const names[] = { "none", "length", "chunked", "until-close" };
+	static const char *const names[] = {"none", "length", "chunked", "until-close"};
 
 	return names[framing];
 }
@@ -52,26 +52,27 @@ static inline const char *feed_framing(enum body_framing framing)
 static inline void feed_request_head(struct feed *feed, const struct request *request)
 {
 	buffer_printf(&feed->text, "%.*s %.*s 1.%d %s %llu%s%s%s%s\n", SLICE_ARGS(request->method),
-		      SLICE_ARGS(request->target_text), request->minor_version, feed_framing(request->framing),
-		      (unsigned long long)request->content_length, request->is_keep_alive ? " keep-alive" : "",
-		      request->expects_continue ? " continue" : "", request->wants_upgrade ? " upgrade" : "",
-		      request->accepts_trailers ? " trailers" : "");
+		SLICE_ARGS(request->target_text), request->minor_version, feed_framing(request->framing),
+		(unsigned long long)request->content_length, request->is_keep_alive ? " keep-alive" : "",
+		request->expects_continue ? " continue" : "", request->wants_upgrade ? " upgrade" : "",
+		request->accepts_trailers ? " trailers" : "");
 	feed_fields(feed, "", &request->head);
 }
 
 static inline void feed_response_head(struct feed *feed, const struct response *response, const char *mark)
 {
 	buffer_printf(&feed->text, "%s%d [%.*s] 1.%d %s %llu%s%s%s %lld\n", mark, response->status,
-		      SLICE_ARGS(response->reason), response->minor_version, feed_framing(response->framing),
-		      (unsigned long long)response->content_length, response->has_content_length ? " length" : "",
-		      response->is_keep_alive ? " keep-alive" : "", response->is_upgrade ? " switch" : "",
-		      (long long)response->keep_alive_timeout_ms);
+		SLICE_ARGS(response->reason), response->minor_version, feed_framing(response->framing),
+		(unsigned long long)response->content_length, response->has_content_length ? " length" : "",
+		response->is_keep_alive ? " keep-alive" : "", response->is_upgrade ? " switch" : "",
+		(long long)response->keep_alive_timeout_ms);
 	feed_fields(feed, "", &response->head);
 }
 
 static inline void feed_error(struct feed *feed, const struct read_error *error)
 {
-	buffer_printf(&feed->text, "error %d%s %s\n", error->status, error->is_too_large ? " too-large" : "", error->detail);
+	buffer_printf(
+		&feed->text, "error %d%s %s\n", error->status, error->is_too_large ? " too-large" : "", error->detail);
 	feed->is_done = true;
 }
 
@@ -88,15 +89,15 @@ static inline char *feed_copy(const char *bytes, size_t n)
 }
 
 /* One read's worth of bytes. Messages are read one after another; stops at an error or after CONNECT and 101. */
-static inline void feed_request_piece(struct feed *feed, struct request_reader *reader, struct request *request,
-				      const char *bytes, size_t n)
+static inline void feed_request_piece(
+	struct feed *feed, struct request_reader *reader, struct request *request, const char *bytes, size_t n)
 {
 	char *copy = feed_copy(bytes, n);
 	const char *at = copy;
 	size_t left = n;
 
 	while (!feed->is_done) {
-		struct slice body = { NULL, 0 };
+		struct slice body = {NULL, 0};
 		enum read_event event = request_reader_next(reader, &at, &left, &body);
 
 		if (event == READ_BODY) {
@@ -138,7 +139,7 @@ static inline char *feed_finish(struct feed *feed)
  */
 static inline char *feed_request(const char *bytes, size_t n, size_t first, size_t step, size_t limit, bool *is_idle)
 {
-	struct feed feed = { .is_done = false };
+	struct feed feed = {.is_done = false};
 	struct request request;
 	struct request_reader reader;
 	size_t at = 0;
@@ -166,15 +167,15 @@ struct feed_answer {
 	enum feed_ending ending;
 };
 
-static inline void feed_response_piece(struct feed *feed, struct response_reader *reader, struct response *response,
-				       const char *bytes, size_t n)
+static inline void feed_response_piece(
+	struct feed *feed, struct response_reader *reader, struct response *response, const char *bytes, size_t n)
 {
 	char *copy = feed_copy(bytes, n);
 	const char *at = copy;
 	size_t left = n;
 
 	while (!feed->is_done) {
-		struct slice body = { NULL, 0 };
+		struct slice body = {NULL, 0};
 		enum read_event event = response_reader_next(reader, &at, &left, &body);
 
 		if (event == READ_BODY) {
@@ -197,10 +198,10 @@ static inline void feed_response_piece(struct feed *feed, struct response_reader
 	free(copy);
 }
 
-static inline char *feed_response(const char *bytes, size_t n, size_t first, size_t step, size_t limit,
-				  const struct feed_answer *answer)
+static inline char *feed_response(
+	const char *bytes, size_t n, size_t first, size_t step, size_t limit, const struct feed_answer *answer)
 {
-	struct feed feed = { .is_done = false };
+	struct feed feed = {.is_done = false};
 	struct response response;
 	struct response_reader reader;
 	size_t at = 0;

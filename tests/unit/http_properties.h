@@ -1,7 +1,8 @@
 /*
  * What must hold for any bytes whatever, shared by the mutation test and the fuzzer. A broken property aborts.
  *   - the outcome doesn't depend on how the bytes were cut;
- *   - a request that is taken is written so that it reads back as one request: one Host, the framing meant, nothing left;
+ *   - a request that is taken is written so that it reads back as one request: one Host, the framing meant, nothing
+ * left;
  *   - the same for responses;
  *   - a chunked body that both we and llhttp take is the same body, ending at the same byte.
  */
@@ -13,13 +14,14 @@
 #include "../../proxy/http/h1_write.h"
 #include "http_feed.h"
 
-#define PROPERTY(condition) \
+#define PROPERTY(condition)                                                                                            \
 	((condition) ? (void)0 : (fprintf(stderr, "%s:%d: broken: %s\n", __FILE__, __LINE__, #condition), abort()))
 #define PROPERTY_LIMIT 600
 
 static inline void properties_of_cutting(const char *bytes, size_t n, size_t first, size_t step)
 {
-	const struct feed_answer answer = { .asked_upgrade = step % 2, .to_head = step % 5 == 4, .ending = FEED_CLEAN_EOF };
+	const struct feed_answer answer = {
+		.asked_upgrade = step % 2, .to_head = step % 5 == 4, .ending = FEED_CLEAN_EOF};
 	char *whole = feed_request(bytes, n, 0, 0, PROPERTY_LIMIT, NULL);
 	char *cut = feed_request(bytes, n, first, step, PROPERTY_LIMIT, NULL);
 
@@ -44,11 +46,11 @@ static inline size_t property_count(const struct head *head, struct slice name)
 
 static inline void property_written_request(const struct request *request)
 {
-	const struct request_rewrite rewrite = { .host = SLICE("o:1"), .path = SLICE("/"), .via_id = SLICE("id"),
-						 .framing = request->framing };
+	const struct request_rewrite rewrite = {
+		.host = SLICE("o:1"), .path = SLICE("/"), .via_id = SLICE("id"), .framing = request->framing};
 	struct request again;
 	struct request_reader reader;
-	struct buffer out = { 0 };
+	struct buffer out = {0};
 	struct slice body;
 
 	h1_write_request(&out, request, &rewrite, request->content_length);
@@ -60,7 +62,8 @@ static inline void property_written_request(const struct request *request)
 	PROPERTY(left == 0 && again.framing == request->framing && again.content_length == request->content_length);
 	PROPERTY(slice_equals(again.method, request->method));
 	PROPERTY(slice_equals(head_get(&again.head, SLICE("host")), SLICE("o:1")));
-	PROPERTY(property_count(&again.head, SLICE("connection")) == 0 && property_count(&again.head, SLICE("te")) == 0);
+	PROPERTY(
+		property_count(&again.head, SLICE("connection")) == 0 && property_count(&again.head, SLICE("te")) == 0);
 	request_reader_clear(&reader);
 	request_clear(&again);
 	buffer_clear(&out);
@@ -90,11 +93,11 @@ static inline void properties_of_requests(const char *bytes, size_t n)
 
 static inline void property_written_response(const struct response *response)
 {
-	const struct response_rewrite rewrite = { .via_id = SLICE("id"), .add_close = true,
-						  .add_chunked = response->framing == BODY_CHUNKED };
+	const struct response_rewrite rewrite = {
+		.via_id = SLICE("id"), .add_close = true, .add_chunked = response->framing == BODY_CHUNKED};
 	struct response again;
 	struct response_reader reader;
-	struct buffer out = { 0 };
+	struct buffer out = {0};
 	struct slice body;
 
 	h1_write_response(&out, response, &rewrite);
@@ -145,7 +148,7 @@ static inline int property_on_end(llhttp_t *parser)
 static inline long property_llhttp_body(const char *bytes, size_t n, struct buffer *out)
 {
 	static const char head[] = "POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n";
-	const llhttp_settings_t settings = { .on_body = property_on_body, .on_message_complete = property_on_end };
+	const llhttp_settings_t settings = {.on_body = property_on_body, .on_message_complete = property_on_end};
 	llhttp_t parser;
 
 	llhttp_init(&parser, HTTP_REQUEST, &settings);
@@ -158,7 +161,7 @@ static inline long property_llhttp_body(const char *bytes, size_t n, struct buff
 
 static inline void properties_of_chunks(const char *bytes, size_t n)
 {
-	struct buffer ours = { 0 }, theirs = { 0 };
+	struct buffer ours = {0}, theirs = {0};
 	struct body_reader reader;
 	struct head trailers;
 	struct read_error error;

@@ -13,11 +13,15 @@
 
 static const char *const seeds[] = {
 	"GET http://h:80/a?b HTTP/1.1\r\nHost: h\r\nConnection: keep-alive, X-A\r\nX-A: 1\r\nB: c\r\n\r\n",
-	"POST http://u:p@h/ HTTP/1.1\r\nHost: h\r\nContent-Length: 5\r\nExpect: 100-continue\r\n\r\nhelloGET /x HTTP/1.1\r\nHost: h\r\n\r\n",
-	"PUT /p HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\nTE: trailers\r\n\r\n5;a=\"b\"\r\nhello\r\n0\r\nX-T: 1\r\n\r\nHEAD / HTTP/1.0\r\n\r\n",
+	"POST http://u:p@h/ HTTP/1.1\r\nHost: h\r\nContent-Length: 5\r\nExpect: 100-continue\r\n\r\nhelloGET /x "
+	"HTTP/1.1\r\nHost: h\r\n\r\n",
+	"PUT /p HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\nTE: "
+	"trailers\r\n\r\n5;a=\"b\"\r\nhello\r\n0\r\nX-T: 1\r\n\r\nHEAD / HTTP/1.0\r\n\r\n",
 	"CONNECT [::1]:443 HTTP/1.1\r\nHost: h:443\r\n\r\n\x16\x03\x01",
-	"\r\nGET http://h/ HTTP/1.0\r\nProxy-Connection: keep-alive\r\nUpgrade: x\r\nConnection: upgrade\r\nVia: 1.1 evenkeel (id)\r\n\r\n",
-	"HTTP/1.1 103 Early Hints\r\nLink: a\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 5\r\nKeep-Alive: timeout=5\r\n\r\nhello",
+	"\r\nGET http://h/ HTTP/1.0\r\nProxy-Connection: keep-alive\r\nUpgrade: x\r\nConnection: upgrade\r\nVia: 1.1 "
+	"evenkeel (id)\r\n\r\n",
+	"HTTP/1.1 103 Early Hints\r\nLink: a\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 5\r\nKeep-Alive: "
+	"timeout=5\r\n\r\nhello",
 	"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1a\r\nabcdefghijklmnopqrstuvwxyz\r\n0\r\nA: b\r\n\r\n",
 	"HTTP/1.0 404 Not Found\r\nConnection: close\r\n\r\nuntil the end",
 	"HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: x\r\n\r\nbytes",
@@ -26,9 +30,39 @@ static const char *const seeds[] = {
 #define N_SEEDS (sizeof(seeds) / sizeof(seeds[0]))
 
 static const char *const tokens[] = {
-	"\r\n", "\n", "\r", "\r\n\r\n", ":", " ", "\t", ",", ";", "\x7f", "\xff", "0", "chunked", "Transfer-Encoding: chunked\r\n", "Content-Length: 5\r\n",
-	"Content-Length: 0\r\n", "Host: x\r\n", "Connection: close, host\r\n", "HTTP/1.0", "HTTP/1.1", "0\r\n\r\n", "5\r\n", "+", "@", "#", "%", "[", "]", "GET ", " HTTP/1.1\r\n",
-	"Upgrade: x\r\n", "FFFFFFFFFFFFFFFF", "18446744073709551616",
+	"\r\n",
+	"\n",
+	"\r",
+	"\r\n\r\n",
+	":",
+	" ",
+	"\t",
+	",",
+	";",
+	"\x7f",
+	"\xff",
+	"0",
+	"chunked",
+	"Transfer-Encoding: chunked\r\n",
+	"Content-Length: 5\r\n",
+	"Content-Length: 0\r\n",
+	"Host: x\r\n",
+	"Connection: close, host\r\n",
+	"HTTP/1.0",
+	"HTTP/1.1",
+	"0\r\n\r\n",
+	"5\r\n",
+	"+",
+	"@",
+	"#",
+	"%",
+	"[",
+	"]",
+	"GET ",
+	" HTTP/1.1\r\n",
+	"Upgrade: x\r\n",
+	"FFFFFFFFFFFFFFFF",
+	"18446744073709551616",
 };
 #define N_TOKENS (sizeof(tokens) / sizeof(tokens[0]))
 

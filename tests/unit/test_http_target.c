@@ -34,16 +34,18 @@ static void expect_good(const struct good *c, bool is_connect)
 static void absolute_form(void **state)
 {
 	static const struct good cases[] = {
-		{ "http://h/", "h", "h", "/", 80, false, false, false, false },
-		{ "HTTPS://API.Example.:8443/a?b", "api.example", "API.Example.", "/a?b", 8443, true, true, false, false },
-		{ "http://h", "h", "h", "", 80, false, false, false, false },
-		{ "http://h?q", "h", "h", "?q", 80, false, false, false, false },
-		{ "https://h:/x", "h", "h", "/x", 443, true, false, false, false },
-		{ "http://u:p@h:81/@", "h", "h", "/@", 81, false, true, true, false },
-		{ "http://@h/", "h", "h", "/", 80, false, false, true, false },
-		{ "http://[::1]:8080/", "::1", "[::1]", "/", 8080, false, true, false, true },
-		{ "http://[2001:DB8:0:0::0:1]/", "2001:db8::1", "[2001:DB8:0:0::0:1]", "/", 80, false, false, false, true },
-		{ "http://a_b-c~d.e/http://x", "a_b-c~d.e", "a_b-c~d.e", "/http://x", 80, false, false, false, false },
+		{"http://h/", "h", "h", "/", 80, false, false, false, false},
+		{"HTTPS://API.Example.:8443/a?b", "api.example", "API.Example.", "/a?b", 8443, true, true, false,
+			false},
+		{"http://h", "h", "h", "", 80, false, false, false, false},
+		{"http://h?q", "h", "h", "?q", 80, false, false, false, false},
+		{"https://h:/x", "h", "h", "/x", 443, true, false, false, false},
+		{"http://u:p@h:81/@", "h", "h", "/@", 81, false, true, true, false},
+		{"http://@h/", "h", "h", "/", 80, false, false, true, false},
+		{"http://[::1]:8080/", "::1", "[::1]", "/", 8080, false, true, false, true},
+		{"http://[2001:DB8:0:0::0:1]/", "2001:db8::1", "[2001:DB8:0:0::0:1]", "/", 80, false, false, false,
+			true},
+		{"http://a_b-c~d.e/http://x", "a_b-c~d.e", "a_b-c~d.e", "/http://x", 80, false, false, false, false},
 	};
 
 	(void)state;
@@ -54,9 +56,9 @@ static void absolute_form(void **state)
 static void authority_form(void **state)
 {
 	static const struct good cases[] = {
-		{ "h:443", "h", "h", "", 443, false, true, false, false },
-		{ "H.:65535", "h", "H.", "", 65535, false, true, false, false },
-		{ "[::1]:443", "::1", "[::1]", "", 443, false, true, false, true },
+		{"h:443", "h", "h", "", 443, false, true, false, false},
+		{"H.:65535", "h", "H.", "", 65535, false, true, false, false},
+		{"[::1]:443", "::1", "[::1]", "", 443, false, true, false, true},
 	};
 
 	(void)state;
@@ -82,10 +84,44 @@ static void origin_and_asterisk_form(void **state)
 static void bad_targets(void **state)
 {
 	static const char *const bad[] = {
-		"", "h", "h:80", "ftp://h/", "http:/h", "http://", "http:///x", "http://:80/", "http://h:0/", "http://h:65536/", "http://h:8x/",
-		"http://h:-1/", "http://h:+1/", "http://h:000080/", "http://h#f", "http://127.0.0.1:8#@evil/", "http://h/a#b", "http://h/ x", "http://h/\tx", "http://h/\x7f",
-		"http://[::1/", "http://[]/", "http://[h]/", "http://[::1]x/", "http://[fe80::1%25lo]/", "http://[fe80::1%lo]/", "http://a@b@h/", "http://..../",
-		"http://./", "http://a..b/", "http://.a/", "http://h,i/", "http://%68/", "http://h\\evil/", "http://\xc3\xa4/", "http://*/", "http://u:p@/", "**",
+		"",
+		"h",
+		"h:80",
+		"ftp://h/",
+		"http:/h",
+		"http://",
+		"http:///x",
+		"http://:80/",
+		"http://h:0/",
+		"http://h:65536/",
+		"http://h:8x/",
+		"http://h:-1/",
+		"http://h:+1/",
+		"http://h:000080/",
+		"http://h#f",
+		"http://127.0.0.1:8#@evil/",
+		"http://h/a#b",
+		"http://h/ x",
+		"http://h/\tx",
+		"http://h/\x7f",
+		"http://[::1/",
+		"http://[]/",
+		"http://[h]/",
+		"http://[::1]x/",
+		"http://[fe80::1%25lo]/",
+		"http://[fe80::1%lo]/",
+		"http://a@b@h/",
+		"http://..../",
+		"http://./",
+		"http://a..b/",
+		"http://.a/",
+		"http://h,i/",
+		"http://%68/",
+		"http://h\\evil/",
+		"http://\xc3\xa4/",
+		"http://*/",
+		"http://u:p@/",
+		"**",
 	};
 	struct target target;
 
@@ -97,8 +133,25 @@ static void bad_targets(void **state)
 
 static void bad_connect_targets(void **state)
 {
-	static const char *const bad[] = { /* I1 */
-		"h", "h:", ":443", ":", "h:0", "h:65536", "h:443x", "h:443/", "h:443?", "h:443#", "u:p@h:443", "http://h:443", "/", "*", "[::1]", "[::1", "::1:443",
+	static const char *const bad[] = {
+		/* I1 */
+		"h",
+		"h:",
+		":443",
+		":",
+		"h:0",
+		"h:65536",
+		"h:443x",
+		"h:443/",
+		"h:443?",
+		"h:443#",
+		"u:p@h:443",
+		"http://h:443",
+		"/",
+		"*",
+		"[::1]",
+		"[::1",
+		"::1:443",
 	};
 	struct target target;
 
@@ -116,15 +169,16 @@ static void host_names_have_a_length(void **state)
 	(void)state;
 	memcpy(text, "http://", 7);
 	memset(text + 7, 'a', TARGET_MAX_HOST + 1);
-	assert_null(target_parse((struct slice){ text, 7 + TARGET_MAX_HOST }, false, &target));
+	assert_null(target_parse((struct slice){text, 7 + TARGET_MAX_HOST}, false, &target));
 	assert_int_equal(strlen(target.host), TARGET_MAX_HOST);
-	assert_string_equal(target_parse((struct slice){ text, 7 + TARGET_MAX_HOST + 1 }, false, &target),
-			    "host name is too long (RFC 1035 2.3.4)");
+	assert_string_equal(target_parse((struct slice){text, 7 + TARGET_MAX_HOST + 1}, false, &target),
+		"host name is too long (RFC 1035 2.3.4)");
 }
 
 static void host_field(void **state)
 {
-	static const char *const bad[] = { "", ":80", "a b", "u@h", "h/", "h:x", "h:0", "h,h", "[::1", "a\tb", "http://h" };
+	static const char *const bad[] = {
+		"", ":80", "a b", "u@h", "h/", "h:x", "h:0", "h,h", "[::1", "a\tb", "http://h"};
 	struct target target;
 
 	(void)state;
@@ -143,7 +197,12 @@ static void host_field(void **state)
 static void match_path(void **state)
 {
 	static const char *const cases[][2] = {
-		{ "", "/" }, { "?q", "/" }, { "/%63harge", "/charge" }, { "/a/../charge?x=/../y", "/charge" }, { "/a%2fb", "/a%2Fb" }, { "/x/", "/x/" },
+		{"", "/"},
+		{"?q", "/"},
+		{"/%63harge", "/charge"},
+		{"/a/../charge?x=/../y", "/charge"},
+		{"/a%2fb", "/a%2Fb"},
+		{"/x/", "/x/"},
 	};
 	char out[64];
 
@@ -158,9 +217,14 @@ static void match_path(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(absolute_form), cmocka_unit_test(authority_form), cmocka_unit_test(origin_and_asterisk_form),
-		cmocka_unit_test(bad_targets), cmocka_unit_test(bad_connect_targets), cmocka_unit_test(host_names_have_a_length),
-		cmocka_unit_test(host_field), cmocka_unit_test(match_path),
+		cmocka_unit_test(absolute_form),
+		cmocka_unit_test(authority_form),
+		cmocka_unit_test(origin_and_asterisk_form),
+		cmocka_unit_test(bad_targets),
+		cmocka_unit_test(bad_connect_targets),
+		cmocka_unit_test(host_names_have_a_length),
+		cmocka_unit_test(host_field),
+		cmocka_unit_test(match_path),
 	};
 	return cmocka_run_group_tests_name("http target", tests, NULL, NULL);
 }
