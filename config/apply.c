@@ -31,10 +31,10 @@ static bool is_child(const char *path, const char *prefix)
 static const char *scope_words(unsigned scopes)
 {
 	if (scopes & KEY_GLOBAL)
-		return "the top level";
+		return "to the top level";
 	if (scopes & KEY_POLICY)
-		return "defaults, an upstream or a route";
-	return scopes & KEY_UPSTREAM ? "an upstream" : "a route";
+		return "to defaults, an upstream or a route";
+	return scopes & KEY_UPSTREAM ? "to an upstream" : "to a route";
 }
 
 /* A key that exists, but elsewhere: under another section, or in another kind of map. */
@@ -47,34 +47,54 @@ static const struct key *find_elsewhere(const struct target *target, const char 
 	return NULL;
 }
 
+/* The nearest key: a sibling, else one that is deeper in the same map; NULL when none is near. *is_slip: one letter off. */
+static const char *find_near(const struct target *target, const char *name, const char *prefix, bool *is_slip)
+{
+	struct suggestion near = suggestion_for(name), deeper = suggestion_for(name);
+	const char *path = NULL;
+
+	for (size_t i = 0; i < n_keys; i++) {
+		const char *best = deeper.best;
+
+		if (!(keys[i].scope & target->scopes))
+			continue;
+		if (is_child(keys[i].path, prefix))
+			suggestion_consider(&near, last_part(keys[i].path));
+		suggestion_consider(&deeper, last_part(keys[i].path));
+		if (deeper.best != best)
+			path = keys[i].path;
+	}
+	*is_slip = near.best && near.distance == 1;
+	return near.best ? near.best : path;
+}
+
 static void report_unknown(const struct target *target, const struct node *key, const char *prefix)
 {
-	struct suggestion near = suggestion_for(key->text);
 	const struct key *elsewhere;
-	char section[KEY_MAX_PATH_BYTES];
+	const char *near;
+	bool is_slip;
+	char where[KEY_MAX_PATH_BYTES + 4];
 
-	snprintf(section, sizeof(section), "%.*s", *prefix ? (int)strlen(prefix) - 1 : 0, prefix);
-	if (!*section)
-		snprintf(section, sizeof(section), "%s", target->where);
+	snprintf(where, sizeof(where), "in %.*s", *prefix ? (int)strlen(prefix) - 1 : 0, prefix);
+	if (!*prefix)
+		snprintf(where, sizeof(where), "%s", target->where);
 	if (target->faults->n > MAX_SUGGESTED_FAULTS) {
-		fault_add(target->faults, FAULT_ERROR, node_place(key), "unknown key %s in %s", quoted(key->text), section);
+		fault_add(target->faults, FAULT_ERROR, node_place(key), "unknown key %s %s", quoted(key->text), where);
 		return;
 	}
-	for (size_t i = 0; i < n_keys; i++)
-		if ((keys[i].scope & target->scopes) && is_child(keys[i].path, prefix))
-			suggestion_consider(&near, last_part(keys[i].path));
+	near = find_near(target, key->text, prefix, &is_slip);
 	elsewhere = find_elsewhere(target, key->text);
 	if (elsewhere && (elsewhere->scope & target->scopes))
-		fault_add(target->faults, FAULT_ERROR, node_place(key), "unknown key %s in %s; it belongs into %s as %s",
-			  quoted(key->text), section, target->where, elsewhere->path);
-	else if (elsewhere && (!near.best || near.distance > 1))
-		fault_add(target->faults, FAULT_ERROR, node_place(key), "unknown key %s in %s; %s belongs to %s",
-			  quoted(key->text), section, elsewhere->path, scope_words(elsewhere->scope));
-	else if (near.best)
-		fault_add(target->faults, FAULT_ERROR, node_place(key), "unknown key %s in %s; did you mean %s?",
-			  quoted(key->text), section, near.best);
+		fault_add(target->faults, FAULT_ERROR, node_place(key), "unknown key %s %s; did you mean %s?",
+			  quoted(key->text), where, elsewhere->path);
+	else if (elsewhere && !is_slip)
+		fault_add(target->faults, FAULT_ERROR, node_place(key), "unknown key %s %s; %s belongs %s", quoted(key->text),
+			  where, elsewhere->path, scope_words(elsewhere->scope));
+	else if (near)
+		fault_add(target->faults, FAULT_ERROR, node_place(key), "unknown key %s %s; did you mean %s?",
+			  quoted(key->text), where, near);
 	else
-		fault_add(target->faults, FAULT_ERROR, node_place(key), "unknown key %s in %s", quoted(key->text), section);
+		fault_add(target->faults, FAULT_ERROR, node_place(key), "unknown key %s %s", quoted(key->text), where);
 }
 
 static bool is_built_in_value(const struct key *key, const void *owner)
@@ -88,7 +108,12 @@ static bool is_built_in_value(const struct key *key, const void *owner)
 /* Only in a switch's own row is the value "on" that the map form gives; so ask after it is set. */
 static void refuse_unsupported(const struct target *target, const struct key *key, const struct node *node)
 {
-	if ((key->flags & KEY_NOT_SUPPORTED_YET) && !is_built_in_value(key, target->owners[scope_slot(key->scope)]))
+	if (!(key->flags & KEY_NOT_SUPPORTED_YET) || is_built_in_value(key, target->owners[scope_slot(key->scope)]))
+		return;
+	if (node->kind == NODE_SCALAR)
+		fault_add(target->faults, FAULT_ERROR, node_place(node), "%s: %s is not supported yet", key->path,
+			  quoted(node->text));
+	else
 		fault_add(target->faults, FAULT_ERROR, node_place(node), "%s is not supported yet", key->path);
 }
 

@@ -41,8 +41,15 @@ static unsigned print_line(FILE *out, const char *line, size_t length, unsigned 
 
 	if (from > line)
 		fputs("...", out);
-	for (const char *c = from; c < to; c++)
-		fputc((unsigned char)*c < 0x20 && *c != '\t' ? '?' : *c, out);
+	while (from < to) {
+		size_t n = utf8_length((const unsigned char *)from, (size_t)(to - from));
+
+		if (n == 0 || ((unsigned char)*from < 0x20 && *from != '\t') || *from == 0x7f)
+			fputc('?', out);
+		else
+			fwrite(from, 1, n, out);
+		from += n ? n : 1;
+	}
 	if (to < line + length)
 		fputs("...", out);
 	fputc('\n', out);

@@ -28,6 +28,7 @@ struct builder {
 	size_t n_anchors, max_anchors;
 	size_t weight; /* nodes so far, aliases counted as what they stand for */
 	struct node *root;
+	struct node *last_scalar;
 	bool has_document;
 	bool is_over; /* a bound was passed, or the YAML is broken: read no further */
 };
@@ -290,8 +291,13 @@ static void on_alias(struct builder *builder, const yaml_event_t *event)
 
 static void check_tag(struct builder *builder, const yaml_char_t *tag, yaml_mark_t mark)
 {
-	if (tag && strcmp((const char *)tag, "!") != 0)
-		ERROR_AT(builder, place_of(mark), "YAML tags have no meaning here: remove %s", quoted((const char *)tag));
+	static const char yaml_prefix[] = "tag:yaml.org,2002:";
+	const char *text = (const char *)tag;
+	bool is_yaml = tag && !strncmp(text, yaml_prefix, sizeof(yaml_prefix) - 1);
+
+	if (tag && strcmp(text, "!") != 0)
+		ERROR_AT(builder, place_of(mark), "YAML tags have no meaning here: remove %s%s", is_yaml ? "!!" : "",
+			 is_yaml ? text + sizeof(yaml_prefix) - 1 : quoted(text));
 }
 
 static bool has_control_bytes(const char *text, size_t length)
@@ -328,6 +334,7 @@ static void on_scalar(struct builder *builder, const yaml_event_t *event)
 	if (!is_key_next(builder))
 		expand(builder, node);
 	node->has_control = memchr(value, '\0', length) || has_control_bytes(node->text, strlen(node->text));
+	builder->last_scalar = node;
 	check_tag(builder, event->data.scalar.tag, event->start_mark);
 	set_anchor(builder, event->data.scalar.anchor, node);
 	if (add_weight(builder, 1, node_place(node)))
@@ -401,10 +408,14 @@ static void report_syntax(struct builder *builder, const char *text, size_t leng
 {
 	const yaml_parser_t *parser = &builder->parser;
 	struct place place = place_of(parser->problem_mark);
-	const char *problem = parser->problem ? parser->problem : "not YAML";
+	const char *problem = parser->problem ? parser->problem : "broken off";
 
-	if (parser->context && parser->context_mark.line + 1 < place.line)
+	if (parser->context && (strstr(parser->context, "quoted scalar") || strstr(parser->context, "an alias")))
+		place = place_of(parser->context_mark); /* where the quote or * is, not where it went wrong */
+	else if (parser->context && parser->context_mark.line + 1 < place.line)
 		place.related_line = (unsigned)parser->context_mark.line + 1;
+	if (builder->last_scalar && builder->last_scalar->is_plain && !strcmp(builder->last_scalar->text, "$"))
+		builder->last_scalar->is_faulty = true; /* the $ of an unquoted ${NAME} in {} or [] */
 	ERROR_AT(builder, place, "%s", yaml_hint(builder->arena, problem, parser->context, text, length, &place));
 }
 

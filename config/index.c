@@ -16,7 +16,7 @@ struct spot *origins_add(struct config *config, const void *owner, const struct 
 		private->max_origins = private->max_origins ? private->max_origins * 2 : 16;
 		private->origins = config_realloc(private->origins, private->max_origins * sizeof(*private->origins));
 	}
-	private->origins[private->n_origins++] = (struct origins){ owner, spots, place };
+	private->origins[private->n_origins++] = (struct origins){ owner, spots, place, false };
 	return spots;
 }
 
@@ -36,7 +36,7 @@ void origins_sort(struct config *config)
 const struct origins *origins_find(const struct config *config, const void *owner)
 {
 	static const struct spot nowhere[256];
-	static const struct origins none = { NULL, nowhere, { 0, 0 } };
+	static const struct origins none = { NULL, nowhere, { 0, 0 }, false };
 	const struct origins wanted = { .owner = owner };
 	const struct origins *found = bsearch(&wanted, config->private->origins, config->private->n_origins,
 					      sizeof(wanted), compare_origins);

@@ -75,7 +75,7 @@ static const struct node *expect_list(struct loader *loader, const struct node *
 static void load_global(struct loader *loader, const struct node *root)
 {
 	struct target target = { .config = loader->config, .faults = loader->faults, .scopes = KEY_GLOBAL,
-				 .where = "the top level" };
+				 .where = "at the top level" };
 
 	target.owners[SLOT_GLOBAL] = &loader->config->global;
 	target.spots[SLOT_GLOBAL] = origins_add(loader->config, &loader->config->global, NULL, root);
@@ -87,7 +87,7 @@ static void load_defaults(struct loader *loader, const struct node *root)
 {
 	const struct node *node = root ? node_get(root, "defaults") : NULL;
 	struct target target = { .config = loader->config, .faults = loader->faults, .scopes = KEY_POLICY,
-				 .where = "defaults" };
+				 .where = "in defaults" };
 
 	target.owners[SLOT_POLICY] = &loader->config->defaults;
 	target.spots[SLOT_POLICY] = origins_add(loader->config, &loader->config->defaults, NULL, node);
@@ -100,7 +100,8 @@ static void load_route(struct loader *loader, const struct upstream_def *upstrea
 		       struct route *route, const struct node *node)
 {
 	struct target target = { .config = loader->config, .faults = loader->faults, .scopes = KEY_ROUTE | KEY_POLICY,
-				 .is_route = true, .where = "a route" };
+				 .is_route = true, .where = "in a route" };
+	size_t n_errors = loader->faults->n_errors, self = loader->config->private->n_origins;
 
 	route->line = node->line;
 	route->policy = upstream->policy; /* all else is zero: a route's built-in values are empty */
@@ -110,6 +111,7 @@ static void load_route(struct loader *loader, const struct upstream_def *upstrea
 	target.spots[SLOT_POLICY] = origins_add(loader->config, &route->policy, inherited, node);
 	if (expect_map(loader, node, "routes"))
 		apply_map(&target, node);
+	loader->config->private->origins[self].is_faulty = loader->faults->n_errors > n_errors;
 	if (!route->text)
 		route->text = arena_printf(&loader->config->private->arena, "routes[%zu]", route->index);
 }
@@ -144,7 +146,7 @@ static void load_upstream(struct loader *loader, struct upstream_def *upstream, 
 			  bool is_whole)
 {
 	struct target target = { .config = loader->config, .faults = loader->faults, .scopes = KEY_UPSTREAM | KEY_POLICY,
-				 .where = "an upstream" };
+				 .where = "in an upstream" };
 
 	*upstream = loader->config->unmatched; /* built-in values and defaults */
 	upstream->name = NULL;

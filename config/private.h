@@ -16,6 +16,7 @@ struct origins {
 	const void *owner;
 	const struct spot *spots;
 	struct spot self;
+	bool is_faulty; /* a route whose match could not be read: not to be held against others */
 };
 
 struct config_private {
@@ -42,7 +43,7 @@ struct target {
 	bool is_route;
 	void *owners[4];      /* by bit of enum key_scope */
 	struct spot *spots[4];
-	const char *where;    /* "defaults", "upstreams[]": for unknown keys */
+	const char *where;    /* "in defaults", "at the top level": for unknown keys */
 };
 void apply_map(const struct target *target, const struct node *map);
 void apply_built_in(struct config *config, unsigned scope, void *owner);

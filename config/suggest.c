@@ -1,7 +1,9 @@
 #include "suggest.h"
 
 #include <ctype.h>
+#include <stdbool.h>
 #include <string.h>
+#include <strings.h>
 
 #define MAX_WORD 48
 
@@ -43,14 +45,22 @@ size_t edit_distance(const char *a, const char *b)
 	return last[m];
 }
 
+/* "warning" for "warn", "attempts" for "attempt": one begins with the other, which has three letters at least. */
+static bool is_beginning(const char *a, const char *b)
+{
+	size_t n = strlen(a) < strlen(b) ? strlen(a) : strlen(b);
+
+	return n >= 3 && strncasecmp(a, b, n) == 0;
+}
+
 void suggestion_consider(struct suggestion *suggestion, const char *candidate)
 {
 	size_t longer = strlen(candidate) > strlen(suggestion->wrong) ? strlen(candidate) : strlen(suggestion->wrong);
 	size_t distance = edit_distance(suggestion->wrong, candidate);
 
-	if (distance == (size_t)-1 || distance > (longer + 2) / 3 || distance >= suggestion->distance)
+	if (distance == (size_t)-1 || distance >= suggestion->distance || isdigit((unsigned char)candidate[0]))
 		return;
-	if (distance >= longer)
+	if (distance > longer / 3 && !is_beginning(suggestion->wrong, candidate))
 		return;
 	suggestion->best = candidate;
 	suggestion->distance = distance;

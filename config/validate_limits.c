@@ -70,6 +70,12 @@ static void warn_pair(const struct judge *judge, const char *path, const char *o
 	va_end(arguments);
 }
 
+/* Did the file set it, here or in a scope above? A built-in value that a shorter limit cuts off is no mistake. */
+static bool is_written(const struct judge *judge, const char *path)
+{
+	return spot_of(judge, path).line != 0;
+}
+
 /* Is a (on) larger than b (on)? A limit that is off is larger than any, but contradicts nothing. */
 static bool is_over(int64_t a, int64_t b)
 {
@@ -89,11 +95,11 @@ static void judge_timeouts(const struct judge *judge)
 		warn_pair(judge, "timeouts.connect", "timeouts.total",
 			  "timeouts.connect %s is longer than timeouts.total %s, which cuts it short",
 			  shown(judge, "timeouts.connect"), shown(judge, "timeouts.total"));
-	else if (is_over(t->connect_ms, t->attempt_ms))
+	else if (is_over(t->connect_ms, t->attempt_ms) && is_written(judge, "timeouts.connect"))
 		warn_pair(judge, "timeouts.connect", "timeouts.attempt",
 			  "timeouts.connect %s is longer than timeouts.attempt %s, which cuts it short",
 			  shown(judge, "timeouts.connect"), shown(judge, "timeouts.attempt"));
-	if (is_over(t->tls_handshake_ms, t->attempt_ms))
+	if (is_over(t->tls_handshake_ms, t->attempt_ms) && is_written(judge, "timeouts.tls_handshake"))
 		warn_pair(judge, "timeouts.tls_handshake", "timeouts.attempt",
 			  "timeouts.tls_handshake %s is longer than timeouts.attempt %s, which cuts it short",
 			  shown(judge, "timeouts.tls_handshake"), shown(judge, "timeouts.attempt"));
@@ -101,11 +107,11 @@ static void judge_timeouts(const struct judge *judge)
 		warn_pair(judge, "timeouts.response_headers", "timeouts.attempt",
 			  "timeouts.response_headers %s is longer than timeouts.attempt %s, which cuts it short",
 			  shown(judge, "timeouts.response_headers"), shown(judge, "timeouts.attempt"));
-	if (is_over(t->pool_wait_ms, t->total_ms))
+	if (is_over(t->pool_wait_ms, t->total_ms) && is_written(judge, "timeouts.pool_wait"))
 		warn_pair(judge, "timeouts.pool_wait", "timeouts.total",
 			  "timeouts.pool_wait %s is longer than timeouts.total %s, which cuts it short",
 			  shown(judge, "timeouts.pool_wait"), shown(judge, "timeouts.total"));
-	if (is_over(t->tunnel_idle_ms, t->tunnel_total_ms))
+	if (is_over(t->tunnel_idle_ms, t->tunnel_total_ms) && is_written(judge, "timeouts.tunnel_idle"))
 		warn_pair(judge, "timeouts.tunnel_idle", "timeouts.tunnel_total",
 			  "timeouts.tunnel_idle %s is longer than timeouts.tunnel_total %s, which cuts it short",
 			  shown(judge, "timeouts.tunnel_idle"), shown(judge, "timeouts.tunnel_total"));

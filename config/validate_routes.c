@@ -52,13 +52,15 @@ static bool methods_cover(const struct string_list *wide, const struct string_li
 }
 
 /* The earlier route that takes every request for path, or NULL. */
-static const struct route *find_cover(const struct upstream_def *upstream, const struct route *route, const char *path,
-				      size_t *comparisons)
+static const struct route *find_cover(const struct config *config, const struct upstream_def *upstream,
+				      const struct route *route, const char *path, size_t *comparisons)
 {
 	for (size_t i = 0; i < route->index; i++) {
 		const struct route *earlier = &upstream->routes[i];
 
 		*comparisons += 1 + earlier->paths.n + earlier->methods.n;
+		if (origins_find(config, earlier)->is_faulty)
+			continue;
 		if (!methods_cover(&earlier->methods, &route->methods))
 			continue;
 		if (earlier->paths.n == 0)
@@ -79,8 +81,10 @@ static void judge_route(const struct config *config, struct fault_list *faults, 
 	const struct origins *origins = origins_find(config, route);
 	const struct route *cover = NULL;
 
+	if (origins->is_faulty)
+		return;
 	for (size_t i = 0; i < paths->n; i++) {
-		cover = find_cover(upstream, route, paths->items[i], comparisons);
+		cover = find_cover(config, upstream, route, paths->items[i], comparisons);
 		if (!cover)
 			return;
 	}

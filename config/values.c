@@ -252,6 +252,21 @@ static bool read_port(const struct reader *reader, const struct node *node, uint
 
 /* ---- words ---- */
 
+/* What other spellings of on and off mean; NULL when it is none. */
+static const char *guess_bool(const char *text)
+{
+	static const char *const spellings[][2] = {
+		{ "yes", "on" }, { "y", "on" }, { "on", "on" }, { "true", "on" }, { "1", "on" }, { "enabled", "on" },
+		{ "always", "on" }, { "no", "off" }, { "n", "off" }, { "off", "off" }, { "false", "off" }, { "0", "off" },
+		{ "disabled", "off" }, { "never", "off" }, { "none", "off" },
+	};
+
+	for (size_t i = 0; i < sizeof(spellings) / sizeof(spellings[0]); i++)
+		if (!strcasecmp(text, spellings[i][0]))
+			return spellings[i][1];
+	return NULL;
+}
+
 static bool read_bool(const struct reader *reader)
 {
 	static const char *const off_on[] = { "off", "on", NULL };
@@ -265,10 +280,8 @@ static bool read_bool(const struct reader *reader)
 	index = find_word(words, text);
 	if (index < 0 && !reader->key->words) /* what YAML 1.1 tools write for on and off */
 		index = !strcmp(text, "true") ? 1 : !strcmp(text, "false") ? 0 : -1;
-	if (index < 0 && !reader->key->words && (!strcasecmp(text, "yes") || !strcasecmp(text, "on") || !strcasecmp(text, "true")))
-		return REJECT(reader, "%s: write on", quoted(text));
-	if (index < 0 && !reader->key->words && (!strcasecmp(text, "no") || !strcasecmp(text, "off") || !strcasecmp(text, "false")))
-		return REJECT(reader, "%s: write off", quoted(text));
+	if (index < 0 && !reader->key->words && guess_bool(text))
+		return REJECT(reader, "%s: write %s", quoted(text), guess_bool(text));
 	if (index < 0)
 		return reject_word(reader, reader->node, words, "");
 	value = index == 1;

@@ -63,18 +63,26 @@ static const char *hint_alias(struct line line, const struct place *place)
 		"an unquoted * begins an alias: quote the value, as in \"*.example.com\"";
 }
 
-static const char *hint_for(struct arena *arena, const char *problem, const char *context, struct line line,
-			    const struct place *place)
+/* What is surely meant; NULL when that can't be told. */
+static const char *certain_hint(struct arena *arena, const char *problem, const char *context, struct line line,
+				const struct place *place)
 {
+	if (is_indented_by_tab(line))
+		return "a tab can't indent YAML: use spaces";
 	if (strstr(problem, "cannot start any token"))
 		return hint_bad_start(arena, line, place);
 	if (strstr(problem, "alphabetic or numeric") && context && (strstr(context, "alias") || strstr(context, "anchor")))
 		return hint_alias(line, place);
-	if (is_indented_by_tab(line))
-		return "a tab can't indent YAML: use spaces";
+	if (context && strstr(context, "quoted scalar") && strstr(problem, "end of stream"))
+		return "this quote is not closed";
+	return NULL;
+}
+
+static const char *likely_hint(const char *problem, const char *context, struct line line)
+{
 	if (line_has(line, "${"))
 		return "quote ${...} inside {} and []";
-	if (line_has(line, "["  "::") || line_has(line, "]:"))
+	if (line_has(line, "[::") || line_has(line, "]:"))
 		return "an address that begins with [ must be quoted, as in \"[::1]:3128\"";
 	if (strstr(problem, "mapping values are not allowed"))
 		return "a second \": \" on one line, or an indentation that doesn't fit; quote the value if it is one text";
@@ -82,24 +90,24 @@ static const char *hint_for(struct arena *arena, const char *problem, const char
 		return "\": \" is missing after a key, or a line is not indented as it should be";
 	if (strstr(problem, "did not find expected key") || strstr(problem, "<block end>"))
 		return "the indentation doesn't fit the lines above";
-	if (context && strstr(context, "quoted scalar"))
-		return "a quote is not closed";
 	if (context && strstr(context, "flow"))
 		return "a [ or { is not closed, or a comma is missing";
 	return NULL;
 }
 
 const char *yaml_hint(struct arena *arena, const char *problem, const char *context, const char *text, size_t length,
-		      struct place *place)
+		      const struct place *place)
 {
 	struct line line = find_line(text, length, place->line);
-	const char *hint = hint_for(arena, problem, context, line, place);
+	const char *hint = certain_hint(arena, problem, context, line, place);
 
-	if (!hint && context)
-		return arena_printf(arena, "not YAML: %s (%s)", problem, context);
-	if (!hint)
-		return arena_printf(arena, "not YAML: %s", problem);
-	return arena_printf(arena, "not YAML: %s: %s", problem, hint);
+	if (hint)
+		return hint;
+	hint = likely_hint(problem, context, line);
+	if (hint)
+		return arena_printf(arena, "not YAML: %s: %s", problem, hint);
+	return context ? arena_printf(arena, "not YAML: %s (%s)", problem, context) :
+			 arena_printf(arena, "not YAML: %s", problem);
 }
 
 size_t utf8_length(const unsigned char *c, size_t left)

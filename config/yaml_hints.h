@@ -5,12 +5,9 @@
 #include "arena.h"
 #include "faults.h"
 
-/*
- * problem and context are libyaml's; place is where. Returns the message (in the arena); may move place to where the
- * mistake is rather than where the parser gave up.
- */
+/* problem and context are libyaml's; place is where. Returns the message (in the arena, or static). */
 const char *yaml_hint(struct arena *arena, const char *problem, const char *context, const char *text, size_t length,
-		      struct place *place);
+		      const struct place *place);
 
 /*
  * The text is checked before libyaml sees it, since it has no place for what isn't text: NUL, control characters,
