@@ -185,10 +185,12 @@ class Proxy:
         os.kill(self.pid, number)
 
     def hup(self):
-        """Asks for a reload and waits for its result; the log line."""
-        n = len(self.logs("reload"))
+        """Asks for a reload and waits for its result: the line that says ok or failed (each fault has one of its own)."""
+        def results():
+            return [line for line in self.logs("reload") if line.get("result") != "fault"]
+        n = len(results())
         self.signal(signal.SIGHUP)
-        return self.wait_log("reload", count=n + 1)
+        return until(lambda: results()[n:], 3, "the result of the reload")[0]
 
     def term(self):
         self.signal(signal.SIGTERM)
