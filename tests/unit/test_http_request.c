@@ -374,6 +374,11 @@ static void many_fields_are_kept_in_order(void **state)
 	size_t left = buffer_length(&text);
 	assert_int_equal(request_reader_next(&reader, &at, &left, &body), READ_HEAD);
 	assert_int_equal(request.head.n_fields, n);
+	/* The bytes have moved since the request line was read. */
+	assert_ptr_equal(request.method.data, request.head.raw.data);
+	assert_true(slice_equals(request.method, SLICE("GET")));
+	assert_true(slice_equals(request.target_text, SLICE("http://h/")));
+	assert_true(slice_equals(request.target.host_text, SLICE("h")));
 	assert_true(slice_equals(head_value(&request.head, 4711), SLICE("4711")));
 	assert_true(slice_equals(head_get(&request.head, SLICE("f4999")), SLICE("4999")));
 	assert_int_equal(request_reader_next(&reader, &at, &left, &body), READ_END);

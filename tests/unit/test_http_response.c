@@ -256,6 +256,33 @@ static void heads_over_the_limit(void **state)
 	buffer_clear(&text);
 }
 
+static void a_large_head_is_read_whole(void **state)
+{
+	struct buffer text = {0};
+	struct response response;
+	struct response_reader reader;
+	struct slice body;
+
+	(void)state;
+	buffer_printf(&text, "HTTP/1.1 200 Fine\r\nContent-Length: 0\r\n");
+	for (int i = 0; i < 1000; i++)
+		buffer_printf(&text, "F%d: %d\r\n", i, i);
+	buffer_printf(&text, "\r\n");
+	const char *at = buffer_start(&text);
+	size_t left = buffer_length(&text);
+	response_init(&response);
+	response_reader_init(&reader, &response, FEED_LIMIT, false, false, false);
+	assert_int_equal(response_reader_next(&reader, &at, &left, &body), READ_HEAD);
+	/* The bytes have moved since the status line was read. */
+	assert_ptr_equal(response.reason.data, response.head.raw.data + 13);
+	assert_true(slice_equals(response.reason, SLICE("Fine")));
+	assert_int_equal(response.head.n_fields, 1001);
+	assert_true(slice_equals(head_get(&response.head, SLICE("F999")), SLICE("999")));
+	response_reader_clear(&reader);
+	response_clear(&response);
+	buffer_clear(&text);
+}
+
 static void bytes_after_the_end_stay(void **state)
 {
 	static const struct {
@@ -324,6 +351,7 @@ int main(void)
 		cmocka_unit_test(interim_responses),
 		cmocka_unit_test(a_flood_of_interim_responses_ends),
 		cmocka_unit_test(heads_over_the_limit),
+		cmocka_unit_test(a_large_head_is_read_whole),
 		cmocka_unit_test(bytes_after_the_end_stay),
 		cmocka_unit_test(an_end_without_a_byte_says_so),
 	};
