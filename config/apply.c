@@ -20,14 +20,6 @@ static const char *last_part(const char *path)
 	return dot ? dot + 1 : path;
 }
 
-/* Is path directly inside the section prefix ("" or "retry.")? */
-static bool is_child(const char *path, const char *prefix)
-{
-	size_t n = strlen(prefix);
-
-	return strncmp(path, prefix, n) == 0 && !strchr(path + n, '.');
-}
-
 static const char *scope_words(unsigned scopes)
 {
 	if (scopes & KEY_GLOBAL)
@@ -58,7 +50,7 @@ static const char *find_near(const struct target *target, const char *name, cons
 
 		if (!(keys[i].scope & target->scopes))
 			continue;
-		if (is_child(keys[i].path, prefix))
+		if (key_is_child(&keys[i], prefix))
 			suggestion_consider(&near, last_part(keys[i].path));
 		suggestion_consider(&deeper, last_part(keys[i].path));
 		if (deeper.best != best)

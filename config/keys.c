@@ -238,3 +238,10 @@ const struct key *key_find(const char *path, unsigned scopes)
 			return &keys[i];
 	return NULL;
 }
+
+bool key_is_child(const struct key *key, const char *prefix)
+{
+	size_t n = strlen(prefix);
+
+	return strncmp(key->path, prefix, n) == 0 && !strchr(key->path + n, '.');
+}

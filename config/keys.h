@@ -74,6 +74,9 @@ static inline size_t key_index(const struct key *key) { return (size_t)(key - ke
 /* Does the row hold a value (or is it a mere section)? */
 static inline bool key_has_value(const struct key *key) { return key->type > KEY_SECTION; }
 
+/* Is the row directly inside the section prefix ("" or "retry.")? */
+bool key_is_child(const struct key *key, const char *prefix);
+
 /*
  * The effective value in its canonical YAML form: 30s, off, [GET, HEAD], "[::1]:3128". owner is the struct that the
  * row's scope names. Values of header fields that look like credentials are printed as "(hidden)".
@@ -82,6 +85,9 @@ void key_print_value(FILE *out, const struct key *key, const void *owner);
 
 /* The same into out[0..size), cut if need be, always NUL-terminated; returns the whole length, as snprintf does. */
 size_t key_format_value(const struct key *key, const void *owner, char *out, size_t size);
+
+/* Do two structs hold the same value? Hidden values count as what they are. */
+bool key_is_equal(const struct key *key, const void *owner, const void *other);
 
 /* A text as a YAML scalar that is read back as the same text, in a list or a map too. */
 void key_print_scalar(FILE *out, const char *text);
