@@ -101,11 +101,7 @@ static void attempt_fail(struct attempt *attempt, enum dial_status status, const
 	start_next(connecting); /* at once */
 }
 
-/*
- * Connecting to a free port of the ephemeral range of this very machine can, by chance, connect a socket with itself
- * (TCP's simultaneous open): nobody listens there.
- */
-static bool is_own_echo(int fd, const struct address *address)
+bool connecting_is_echo(int fd, const struct address *address)
 {
 	struct address here;
 	socklen_t length = sizeof(here.socket);
@@ -144,7 +140,7 @@ static void on_event(evutil_socket_t fd, short what, void *context)
 	socklen_t length = sizeof(error_number);
 	if (getsockopt(fd, SOL_SOCKET, SO_ERROR, &error_number, &length) != 0)
 		error_number = errno;
-	if (error_number == 0 && is_own_echo(fd, &attempt->address))
+	if (error_number == 0 && connecting_is_echo(fd, &attempt->address))
 		error_number = ECONNREFUSED;
 	if (error_number != 0)
 		attempt_fail(attempt, status_of(error_number), strerror(error_number));

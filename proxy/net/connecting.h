@@ -23,4 +23,10 @@ struct connecting *connecting_start(struct loop *loop, struct address_list *addr
 				    connected_fn done, void *owner);
 void connecting_free(struct connecting **connecting); /* closes what is open; NULL is fine */
 
+/*
+ * Is this connected socket's other end itself? Connecting to a free port of the ephemeral range of this very machine can,
+ * by chance, do that (TCP's simultaneous open): nobody listens there. address with its port.
+ */
+bool connecting_is_echo(int fd, const struct address *address);
+
 #endif
