@@ -257,6 +257,10 @@ bool destination_find(struct client *client, struct refusal *refusal)
 		return find_by_connect(client, request, refusal);
 	bool is_local_port = client->wire->listener->role == LISTENER_UPSTREAM;
 	if (target->form == TARGET_ABSOLUTE) {
+		if (!is_local_port && !target->is_https &&
+		    destination_is_own_address(client->wire, target->host, target->port))
+			return refuse(refusal, outcome_facts[OUTCOME_LOOP].status, outcome_facts[OUTCOME_LOOP].proxy_error,
+				      "the URL names this very proxy");
 		if (is_local_port && !target->is_https && destination_is_own_address(client->wire, target->host, target->port))
 			return find_by_local_port(client, request, refusal);
 		return find_by_authority(client, request, target, refusal);

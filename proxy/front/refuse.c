@@ -85,6 +85,20 @@ void refuse_request(struct wire *wire, struct slice request_id, struct slice url
 	wire_rearm(wire);
 }
 
+/*
+ * What was read of the request line so far, for the log and for HEAD. The reader only makes the slices good at the end of
+ * the head, since the bytes move until then: their lengths say where they are.
+ */
+static void settle_request_line(struct request *request)
+{
+	struct slice raw = buffer_slice(&request->head.raw);
+	size_t target_at = request->method.length + 1;
+	if (target_at + request->target_text.length > raw.length)
+		request->method.length = request->target_text.length = 0;
+	request->method.data = raw.data;
+	request->target_text.data = request->target_text.length > 0 ? raw.data + target_at : raw.data;
+}
+
 void refuse_unread(struct wire *wire, int status, const char *detail)
 {
 	struct request *request = &wire->message->request;
@@ -96,7 +110,7 @@ void refuse_unread(struct wire *wire, int status, const char *detail)
 	wire_enter(wire, WIRE_BUSY);
 	wire->is_request_complete = true; /* nothing more of it is read */
 	wire->is_reply_complete = wire->is_full = false;
-	/* Its head was not accepted: what was found of it so far isn't relied on. */
+	settle_request_line(request);
 	request->is_head = slice_equals(request->method, SLICE("HEAD"));
 	request->is_keep_alive = false;
 	char id[37];
