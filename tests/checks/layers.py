@@ -29,13 +29,14 @@ ROOMS = {
     "proxy/base": (VALUES, []),
     "proxy/policy": (VALUES + ["config/load.h"] + PURE_BASE, []),
     "proxy/http": (VALUES + ["config/paths.h", "proxy/base"], ["llhttp"]),
+    "proxy/explain": (["config", "proxy/base", "proxy/policy", "proxy/http/target.h"], []),
     "proxy/net": (VALUES + ["proxy/base"], ["libevent", "c-ares", "openssl"]),
     "proxy/upstream": (["config", "proxy/base", "proxy/policy", "proxy/http", "proxy/net"], []),
     "proxy/exchange": (["config", "proxy/base", "proxy/policy", "proxy/http", "proxy/net", "proxy/upstream"], []),
     "proxy/front": (["config", "proxy/base", "proxy/policy", "proxy/http", "proxy/net", "proxy/upstream",
-                     "proxy/exchange"], ["libevent", "evhttp"]),
+                     "proxy/exchange", "proxy/explain"], ["libevent", "evhttp"]),
     "proxy": (["config", "proxy/base", "proxy/policy", "proxy/http", "proxy/net", "proxy/upstream", "proxy/exchange",
-               "proxy/front"], ["libevent"]),
+               "proxy/explain", "proxy/front"], ["libevent"]),
 }
 
 LIBRARIES = [
