@@ -36,7 +36,8 @@ static void say_name(struct line *line, X509_NAME *name)
 {
 	BIO *memory = BIO_new(BIO_s_mem());
 	char *text;
-	if (memory == NULL || name == NULL || X509_NAME_print_ex(memory, name, 0, XN_FLAG_ONELINE & ~ASN1_STRFLGS_ESC_MSB) < 0) {
+	unsigned long flags = XN_FLAG_SEP_CPLUS_SPC | XN_FLAG_FN_SN | (ASN1_STRFLGS_RFC2253 & ~ASN1_STRFLGS_ESC_MSB);
+	if (memory == NULL || name == NULL || X509_NAME_print_ex(memory, name, 0, flags) < 0) {
 		line_say(line, "?");
 	} else {
 		long n = BIO_get_mem_data(memory, &text);
