@@ -1,4 +1,4 @@
-/* A name that moves: asked anew after its TTL, idle connections to an address that is gone closed, busy ones not reused. */
+/* A name that moves: asked anew after its TTL; idle connections to an address that is gone closed. */
 #include <arpa/inet.h>
 #include <setjmp.h>
 #include <stdarg.h>

@@ -234,6 +234,24 @@ static void test_without_idle_ones_waiters_still_reuse(void **state)
 	assert_int_equal(test.server.n_accepted, 1);
 }
 
+static void test_waiter_that_left_leaves_no_surplus(void **state)
+{
+	(void)state;
+	test.origin->limits.max_idle = 0;
+	test.origin->limits.max_connections = 2;
+	wish_hold(&test.wishes[0], &test.room);
+	wish_hold(&test.wishes[1], &test.room);
+	assert_int_equal(wish_acquire(&test.wishes[2]), LEASE_QUEUED);
+	assert_int_equal(wish_acquire(&test.wishes[3]), LEASE_QUEUED);
+	pool_release(&test.wishes[0].lease, true, -1);
+	pool_release(&test.wishes[1].lease, true, -1);
+	assert_int_equal(test.origin->n_idle, 2);
+	pool_cancel(&test.wishes[3].lease);
+	assert_true(room_run_until(&test.room, &test.wishes[2].n_ready, 1));
+	assert_int_equal(test.origin->n_leased, 1);
+	assert_int_equal(test.origin->n_idle, 0);
+}
+
 static void test_reading_goes_on_while_idle(void **state)
 {
 	(void)state;
@@ -272,6 +290,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_max_requests, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_max_idle_closes_the_oldest, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_without_idle_ones_waiters_still_reuse, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_waiter_that_left_leaves_no_surplus, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_reading_goes_on_while_idle, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_shut_or_closed_streams_are_not_kept, set_up, tear_down),
 	};

@@ -8,6 +8,7 @@
 
 #include <cmocka.h>
 
+#include "../../proxy/base/clock.h"
 #include "upstream_room.h"
 
 static const char *const hosts[] = { "127.0.0.1" };
@@ -222,6 +223,18 @@ static void test_originating_upstream_is_recognised(void **state)
 	assert_false(is_retired_by_reload(get(&test.upstream, true, "127.0.0.1", 443)));
 }
 
+/* `port:` names another port than the client does, and another upstream has the rest of the host's ports. */
+static void test_upstream_with_ports_and_another_to_dial_is_recognised(void **state)
+{
+	(void)state;
+	static const uint16_t ports[] = { 8080 };
+	test.upstreams[0].ports = ports;
+	test.upstreams[0].n_ports = 1;
+	test.upstreams[1] = upstream_named("the rest", hosts, 1);
+	test.config.n_upstreams = 2;
+	assert_false(is_retired_by_reload(get(&test.upstream, false, "127.0.0.1", 8443)));
+}
+
 static void test_changed_tls_retires(void **state)
 {
 	(void)state;
@@ -266,6 +279,10 @@ static void test_unused_origins_are_forgotten(void **state)
 	sweep_now();
 	assert_int_equal(test.room.registry->n_origins, 1); /* its breaker is remembered for longer */
 	old->breaker.state = BREAKER_CLOSED;
+	old->quiet_until = mono_add_ms(clock_now(), 1000);
+	sweep_now();
+	assert_int_equal(test.room.registry->n_origins, 1); /* it asked for quiet */
+	old->quiet_until = clock_now();
 	sweep_now();
 	assert_int_equal(test.room.registry->n_origins, 0);
 	room_run(&test.room, 2);
@@ -294,15 +311,17 @@ static void test_the_number_of_origins_is_bounded(void **state)
 	}
 	assert_null(registry_get(test.room.registry, &test.upstream, false, "one-more.example", 80, error, sizeof(error)));
 	assert_non_null(strstr(error, "10000"));
+	origins[3]->quiet_until.us = 1; /* to be known again by */
 	origin_unref(&origins[7]);
 	origin_unref(&origins[3]);
 	struct origin *one_more = get(&test.upstream, false, "one-more.example", 80);
 	assert_non_null(one_more); /* in the place of the one that is unused for longest */
 	origins[3] = get(&test.upstream, false, "h3.example", 80);
+	assert_int_equal(origins[3]->quiet_until.us, 1);
 	assert_int_equal(test.room.registry->n_origins, REGISTRY_MAX_ORIGINS);
 	origin_unref(&one_more);
 	for (int i = 0; i < REGISTRY_MAX_ORIGINS; i++)
-		origin_unref(&origins[i]);
+		origin_unref(&origins[i]); /* the 8th is NULL by now */
 }
 
 static void test_breaker_gauges_follow(void **state)
@@ -357,6 +376,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_busy_connections_of_a_retired_origin_end, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_host_that_moved_to_another_upstream, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_originating_upstream_is_recognised, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_upstream_with_ports_and_another_to_dial_is_recognised, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_changed_tls_retires, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_unmatched_hosts_have_an_upstream_too, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_unused_origins_are_forgotten, set_up, tear_down),

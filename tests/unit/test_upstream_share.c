@@ -10,7 +10,7 @@
 
 static const char *const hosts[] = { "127.0.0.1" };
 
-#define N_ORIGINS 3
+#define N_ORIGINS 4
 #define N_WISHES 4
 
 struct share_test {
@@ -151,6 +151,39 @@ static void test_idle_one_for_a_waiter_is_not_evicted(void **state)
 	assert_true(room_run_until(&test.room, &test.wishes[1][0].n_ready, 1));
 }
 
+/* The same when starved origins have their turns first in the loop's round. */
+static void test_idle_one_for_a_waiter_survives_a_starved_turn(void **state)
+{
+	(void)state;
+	test.room.registry->max_connections = 2;
+	test.origins[0]->limits.max_connections = 1;
+	wish_hold(&test.wishes[0][0], &test.room);
+	wish_hold(&test.wishes[2][0], &test.room);
+	assert_int_equal(wish_acquire(&test.wishes[0][1]), LEASE_QUEUED);
+	assert_int_equal(wish_acquire(&test.wishes[1][0]), LEASE_QUEUED);
+	assert_int_equal(wish_acquire(&test.wishes[3][0]), LEASE_QUEUED);
+	pool_release(&test.wishes[2][0].lease, false, -1);
+	pool_release(&test.wishes[0][0].lease, true, -1);
+	assert_true(room_run_until(&test.room, &test.wishes[0][1].n_ready, 1));
+	assert_true(test.wishes[0][1].lease.is_reused);
+	assert_true(room_run_until(&test.room, &test.wishes[1][0].n_ready, 1));
+	assert_int_equal(test.wishes[3][0].n_ready, 0);
+}
+
+static void test_all_room_is_given_to_the_starved(void **state)
+{
+	(void)state;
+	test.room.registry->max_connections = 2;
+	wish_hold(&test.wishes[0][0], &test.room);
+	wish_hold(&test.wishes[0][1], &test.room);
+	assert_int_equal(wish_acquire(&test.wishes[1][0]), LEASE_QUEUED);
+	assert_int_equal(wish_acquire(&test.wishes[1][1]), LEASE_QUEUED);
+	pool_release(&test.wishes[0][0].lease, false, -1);
+	pool_release(&test.wishes[0][1].lease, false, -1);
+	assert_true(room_run_until(&test.room, &test.wishes[1][1].n_ready, 1));
+	assert_int_equal(test.origins[1]->n_leased, 2);
+}
+
 static void test_cancelled_waiter_no_longer_starves(void **state)
 {
 	(void)state;
@@ -192,6 +225,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_starved_origins_take_turns, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_busy_origin_yields_to_a_starved_one, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_idle_one_for_a_waiter_is_not_evicted, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_idle_one_for_a_waiter_survives_a_starved_turn, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_all_room_is_given_to_the_starved, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_cancelled_waiter_no_longer_starves, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_limit_that_falls_closes_idle_ones, set_up, tear_down),
 	};

@@ -203,7 +203,9 @@ static void wish_on_writable(void *owner)
 	(void)owner;
 }
 
-const struct lease_ops wish_ops = { wish_on_progress, wish_on_ready, wish_on_failed, wish_on_readable, wish_on_writable };
+const struct lease_ops wish_ops = {
+	wish_on_progress, wish_on_ready, wish_on_failed, wish_on_readable, wish_on_writable,
+};
 
 static const struct timeouts timeouts = { .connect_ms = 1000, .tls_handshake_ms = 2000 };
 

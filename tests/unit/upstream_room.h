@@ -1,4 +1,4 @@
-/* For the tests of proxy/upstream: a loop, a registry, origins on loopback that count what happens to them, and wishes. */
+/* For the tests of proxy/upstream: a loop, a registry, servers on loopback that count what happens, and wishes. */
 #ifndef EVENKEEL_TESTS_UPSTREAM_ROOM_H
 #define EVENKEEL_TESTS_UPSTREAM_ROOM_H
 
