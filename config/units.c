@@ -194,6 +194,7 @@ bool units_parse_ratio(const char *text, double *ratio, char why[static UNITS_WH
 {
 	size_t length = strlen(text);
 	char number[32];
+	double value;
 	bool is_percent = length > 0 && text[length - 1] == '%';
 
 	if (refuse_number_traps(text, why))
@@ -206,24 +207,28 @@ bool units_parse_ratio(const char *text, double *ratio, char why[static UNITS_WH
 	number[length] = '\0';
 	if (!is_decimal(number))
 		return refuse(why, "%s is not a ratio: write for example 20%% or 0.2", quoted(text));
-	*ratio = strtod(number, NULL);
-	if (is_percent)
-		*ratio /= 100;
-	if (*ratio > 1 && !is_percent && *ratio <= 100)
+	value = strtod(number, NULL) / (is_percent ? 100 : 1);
+	if (value > 1 && !is_percent && value <= 100)
 		return refuse(why, "%s is over 1: did you mean %s%%?", quoted(text), text);
-	if (*ratio > 1)
+	if (value > 1)
 		return refuse(why, "%s is over 100%%", quoted(text));
+	*ratio = value;
 	return true;
 }
 
 bool units_parse_count(const char *text, int64_t *n, char why[static UNITS_WHY_BYTES])
 {
 	const char *at = text;
+	int64_t value;
 
 	if (refuse_number_traps(text, why))
 		return false;
-	if (is_digits(text, strlen(text)))
-		return take_digits(&at, n) ? true : refuse(why, "%s is too large", quoted(text));
+	if (is_digits(text, strlen(text))) {
+		if (!take_digits(&at, &value))
+			return refuse(why, "%s is too large", quoted(text));
+		*n = value;
+		return true;
+	}
 	if (is_decimal(text))
 		return refuse(why, "%s is not a whole number", quoted(text));
 	return refuse(why, "%s is not a number", quoted(text));
