@@ -1,7 +1,7 @@
 /*
  * Every tests/policies/{good,bad}/NAME.yaml is loaded, and what check_print says of it must be NAME.expect to the byte.
  * good: a config is made (there may be warnings); bad: none is. EVENKEEL_UPDATE_FIXTURES=1 writes the .expect files anew,
- * for reading through in the diff.
+ * to be read through in the diff.
  */
 #include <dirent.h>
 #include <setjmp.h>
@@ -64,7 +64,7 @@ static void check_fixture(const char *path, bool is_good_wanted)
 	char *output = check_output(path, &is_good), *expected;
 
 	snprintf(expect_path, sizeof(expect_path), "%.*s.expect", (int)(strlen(path) - strlen(".yaml")), path);
-	if (getenv("EVENKEEL_UPDATE_FIXTURES")) {
+	if (getenv("EVENKEEL_UPDATE_FIXTURES") && *getenv("EVENKEEL_UPDATE_FIXTURES")) {
 		FILE *file = fopen(expect_path, "w");
 
 		assert_non_null(file);
