@@ -178,9 +178,12 @@ void lease_init(struct lease *lease)
 
 static enum lease_state refuse(struct lease *lease)
 {
+	struct origin *origin = lease->order.origin;
+	if (origin->n_waiting == 0)
+		list_remove(&origin->starved_link); /* nobody is there to take its turn */
 	lease->refused = OUTCOME_MAX_PENDING;
 	lease->refused_detail = outcome_facts[OUTCOME_MAX_PENDING].detail;
-	lease->order.origin->metrics->pool_rejected[POOL_REJECTED_MAX_PENDING]++;
+	origin->metrics->pool_rejected[POOL_REJECTED_MAX_PENDING]++;
 	return LEASE_NONE;
 }
 

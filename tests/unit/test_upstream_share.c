@@ -196,6 +196,18 @@ static void test_cancelled_waiter_no_longer_starves(void **state)
 	assert_int_equal(wish_acquire(&test.wishes[2][0]), LEASE_CONNECTING);
 }
 
+static void test_refused_one_does_not_starve(void **state)
+{
+	(void)state;
+	test.room.registry->max_connections = 1;
+	test.origins[1]->limits.max_pending = 0;
+	wish_hold(&test.wishes[0][0], &test.room);
+	assert_int_equal(wish_acquire(&test.wishes[1][0]), LEASE_NONE);
+	assert_false(list_is_linked(&test.origins[1]->starved_link));
+	pool_cancel(&test.wishes[0][0].lease);
+	assert_int_equal(wish_acquire(&test.wishes[2][0]), LEASE_CONNECTING);
+}
+
 static void test_limit_that_falls_closes_idle_ones(void **state)
 {
 	(void)state;
@@ -228,6 +240,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_idle_one_for_a_waiter_survives_a_starved_turn, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_all_room_is_given_to_the_starved, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_cancelled_waiter_no_longer_starves, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_refused_one_does_not_starve, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_limit_that_falls_closes_idle_ones, set_up, tear_down),
 	};
 	int failed = cmocka_run_group_tests(tests, NULL, NULL);
