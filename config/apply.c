@@ -71,22 +71,22 @@ static void report_unknown(const struct target *target, const struct node *key, 
 	if (!*prefix)
 		snprintf(where, sizeof(where), "%s", target->where);
 	if (target->faults->n > MAX_SUGGESTED_FAULTS) {
-		fault_add(target->faults, FAULT_ERROR, node_place(key), "unknown key %s %s", quoted(key->text), where);
+		fault_add(target->faults, FAULT_ERROR, node_place(key), "unknown key %s %s", fault_quote(key->text), where);
 		return;
 	}
 	near = find_near(target, key->text, prefix, &is_slip);
 	elsewhere = find_elsewhere(target, key->text);
 	if (elsewhere && (elsewhere->scope & target->scopes))
 		fault_add(target->faults, FAULT_ERROR, node_place(key), "unknown key %s %s; did you mean %s?",
-			  quoted(key->text), where, elsewhere->path);
+			  fault_quote(key->text), where, elsewhere->path);
 	else if (elsewhere && !is_slip)
-		fault_add(target->faults, FAULT_ERROR, node_place(key), "unknown key %s %s; %s belongs %s", quoted(key->text),
+		fault_add(target->faults, FAULT_ERROR, node_place(key), "unknown key %s %s; %s belongs %s", fault_quote(key->text),
 			  where, elsewhere->path, scope_words(elsewhere->scope));
 	else if (near)
 		fault_add(target->faults, FAULT_ERROR, node_place(key), "unknown key %s %s; did you mean %s?",
-			  quoted(key->text), where, near);
+			  fault_quote(key->text), where, near);
 	else
-		fault_add(target->faults, FAULT_ERROR, node_place(key), "unknown key %s %s", quoted(key->text), where);
+		fault_add(target->faults, FAULT_ERROR, node_place(key), "unknown key %s %s", fault_quote(key->text), where);
 }
 
 static bool is_built_in_value(const struct key *key, const void *owner)
@@ -104,7 +104,7 @@ static void refuse_unsupported(const struct target *target, const struct key *ke
 		return;
 	if (node->kind == NODE_SCALAR)
 		fault_add(target->faults, FAULT_ERROR, node_place(node), "%s: %s is not supported yet", key->path,
-			  quoted(node->text));
+			  fault_quote(node->text));
 	else
 		fault_add(target->faults, FAULT_ERROR, node_place(node), "%s is not supported yet", key->path);
 }
@@ -161,7 +161,7 @@ static void apply_section(const struct target *target, const struct key *key, co
 		return; /* "timeouts:" with every line below it commented out */
 	if (node->kind != NODE_MAP) {
 		fault_add(target->faults, FAULT_ERROR, node_place(node), "%s: expected %s; found %s", key->path,
-			  value_type_words(key), node->kind == NODE_SCALAR ? quoted(node->text) : node_kind_word(node));
+			  value_type_words(key), node->kind == NODE_SCALAR ? fault_quote(node->text) : node_kind_word(node));
 		return;
 	}
 	snprintf(prefix, sizeof(prefix), "%s.", key->path);

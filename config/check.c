@@ -42,7 +42,7 @@ static unsigned print_line(FILE *out, const char *line, size_t length, unsigned 
 	if (from > line)
 		fputs("...", out);
 	while (from < to) {
-		size_t n = utf8_length((const unsigned char *)from, (size_t)(to - from));
+		size_t n = yaml_utf8_length((const unsigned char *)from, (size_t)(to - from));
 
 		if (n == 0 || ((unsigned char)*from < 0x20 && *from != '\t') || *from == 0x7f)
 			fputc('?', out);
@@ -83,6 +83,23 @@ static void print_place(FILE *out, const struct fault_list *faults, unsigned num
 		print_caret(out, line, length, first, column);
 }
 
+/* Does not begin with the file's name, so that a tool takes it for no fault. */
+static void print_summary(FILE *out, const struct fault_list *faults)
+{
+	const char *file = faults->file ? faults->file : "the built-in policy";
+	const char *errors = faults->n_errors == 1 ? "" : "s", *warnings = faults->n_warnings == 1 ? "" : "s";
+
+	if (faults->n_errors && faults->n_warnings)
+		fprintf(out, "%zu error%s and %zu warning%s in %s\n", faults->n_errors, errors, faults->n_warnings, warnings,
+			file);
+	else if (faults->n_errors)
+		fprintf(out, "%zu error%s in %s\n", faults->n_errors, errors, file);
+	else if (faults->n_warnings)
+		fprintf(out, "%s is good, with %zu warning%s\n", file, faults->n_warnings, warnings);
+	else
+		fprintf(out, "%s is good\n", file);
+}
+
 static void print_text(FILE *out, const struct fault_list *faults)
 {
 	for (size_t i = 0; i < faults->n; i++) {
@@ -98,14 +115,7 @@ static void print_text(FILE *out, const struct fault_list *faults)
 		if (fault->related_line > fault->line)
 			print_place(out, faults, fault->related_line, 0);
 	}
-	fprintf(out, "%s: ", faults->file ? faults->file : "built-in policies");
-	if (faults->n_errors)
-		fprintf(out, "%zu error%s", faults->n_errors, faults->n_errors == 1 ? "" : "s");
-	else
-		fputs("good", out);
-	if (faults->n_warnings)
-		fprintf(out, ", %zu warning%s", faults->n_warnings, faults->n_warnings == 1 ? "" : "s");
-	fputc('\n', out);
+	print_summary(out, faults);
 }
 
 void check_print_json_string(FILE *out, const char *text)
@@ -114,7 +124,7 @@ void check_print_json_string(FILE *out, const char *text)
 
 	fputc('"', out);
 	while (*at) {
-		size_t n = utf8_length(at, strlen((const char *)at) < 4 ? strlen((const char *)at) : 4);
+		size_t n = yaml_utf8_length(at, strlen((const char *)at) < 4 ? strlen((const char *)at) : 4);
 
 		if (n == 0) {
 			fputs("\\ufffd", out);

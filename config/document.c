@@ -143,7 +143,7 @@ static void report_duplicates(struct builder *builder, const struct node *map, c
 		if (!strcmp(again->text, "<<"))
 			ERROR_AT(builder, place, "duplicate key \"<<\": merge several with a list, <<: [*a, *b]");
 		else
-			ERROR_AT(builder, place, "duplicate key %s: it is on line %u already", quoted(again->text),
+			ERROR_AT(builder, place, "duplicate key %s: it is on line %u already", fault_quote(again->text),
 				 before->line);
 	}
 }
@@ -297,7 +297,7 @@ static void check_tag(struct builder *builder, const yaml_char_t *tag, yaml_mark
 
 	if (tag && strcmp(text, "!") != 0)
 		ERROR_AT(builder, place_of(mark), "YAML tags have no meaning here: remove %s%s", is_yaml ? "!!" : "",
-			 is_yaml ? text + sizeof(yaml_prefix) - 1 : quoted(text));
+			 is_yaml ? text + sizeof(yaml_prefix) - 1 : fault_quote(text));
 }
 
 static bool has_control_bytes(const char *text, size_t length)

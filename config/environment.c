@@ -42,13 +42,13 @@ static bool expand_one(struct arena *arena, const char **at, struct text *out, c
 	bool has_fallback;
 
 	if (!end) {
-		*why = arena_printf(arena, "%s: the closing } is missing", quoted(*at));
+		*why = arena_printf(arena, "%s: the closing } is missing", fault_quote(*at));
 		return false;
 	}
 	has_fallback = after[0] == ':' && after[1] == '-';
 	if (length == 0 || (after != end && !has_fallback)) {
 		*why = arena_printf(arena, "%s: only ${NAME} and ${NAME:-fallback} are read; $${ stands for ${ itself",
-				    quoted_n(*at, (size_t)(end + 1 - *at)));
+				    fault_quote_n(*at, (size_t)(end + 1 - *at)));
 		return false;
 	}
 	name = arena_strndup(arena, name_start, length);

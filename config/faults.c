@@ -148,7 +148,7 @@ static size_t cut_length(const char *text, size_t length)
 	return cut;
 }
 
-const char *quoted_n(const char *text, size_t length)
+const char *fault_quote_n(const char *text, size_t length)
 {
 	static char buffers[N_QUOTED][MAX_QUOTED_BYTES * 4 + 8];
 	static unsigned next;
@@ -173,7 +173,7 @@ const char *quoted_n(const char *text, size_t length)
 	return out;
 }
 
-const char *quoted(const char *text)
+const char *fault_quote(const char *text)
 {
-	return quoted_n(text, strlen(text));
+	return fault_quote_n(text, strlen(text));
 }

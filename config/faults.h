@@ -31,7 +31,7 @@ const char *fault_line(const struct fault_list *faults, unsigned line, size_t *l
  * text in double quotes, for a message: control characters escaped, cut to a readable length. Cycles through a few
  * static buffers, so that one message may hold several.
  */
-const char *quoted(const char *text);
-const char *quoted_n(const char *text, size_t length);
+const char *fault_quote(const char *text);
+const char *fault_quote_n(const char *text, size_t length);
 
 #endif

@@ -48,20 +48,20 @@ static const char *explain_host(struct arena *arena, const char *text)
 	for (const char *c = text; *c; c++)
 		if ((unsigned char)*c >= 0x80)
 			return arena_printf(arena, "%s: write an international name in its A-label form (xn--...)",
-					    quoted(text));
+					    fault_quote(text));
 	if (scheme)
-		return arena_printf(arena, "%s is a URL: write the host only, %s", quoted(text),
-				    quoted_n(scheme + 3, strcspn(scheme + 3, "/:?#")));
+		return arena_printf(arena, "%s is a URL: write the host only, %s", fault_quote(text),
+				    fault_quote_n(scheme + 3, strcspn(scheme + 3, "/:?#")));
 	if (is_ipv6(text))
-		return arena_printf(arena, "%s: write an IPv6 address in brackets, \"[%s]\"", quoted(text), text);
+		return arena_printf(arena, "%s: write an IPv6 address in brackets, \"[%s]\"", fault_quote(text), text);
 	if (strchr(text, '/'))
-		return arena_printf(arena, "%s: a host has no path and no range", quoted(text));
+		return arena_printf(arena, "%s: a host has no path and no range", fault_quote(text));
 	if (colon && text[0] != '[')
-		return arena_printf(arena, "%s: a host has no port here: ports go into match.ports", quoted(text));
+		return arena_printf(arena, "%s: a host has no port here: ports go into match.ports", fault_quote(text));
 	if (strchr(text, '*'))
-		return arena_printf(arena, "%s: * stands alone or first, as in \"*.example.com\"", quoted(text));
+		return arena_printf(arena, "%s: * stands alone or first, as in \"*.example.com\"", fault_quote(text));
 	if (strpbrk(text, " \t,;"))
-		return arena_printf(arena, "%s: write several hosts as a list", quoted(text));
+		return arena_printf(arena, "%s: write several hosts as a list", fault_quote(text));
 	return NULL;
 }
 
@@ -106,9 +106,9 @@ static const char *parse_bracketed(struct arena *arena, const char *text, const 
 				      canonical_ipv6(arena, arena_strndup(arena, text + 1, length - 2)) : NULL;
 
 	if (!address && strchr(text, ']') && strchr(text, ']')[1] == ':')
-		*why = arena_printf(arena, "%s: a host has no port here: ports go into match.ports", quoted(text));
+		*why = arena_printf(arena, "%s: a host has no port here: ports go into match.ports", fault_quote(text));
 	else if (!address)
-		*why = arena_printf(arena, "%s is not an IPv6 address in brackets", quoted(text));
+		*why = arena_printf(arena, "%s is not an IPv6 address in brackets", fault_quote(text));
 	return address;
 }
 
@@ -128,7 +128,7 @@ const char *host_parse_name(struct arena *arena, const char *text, const char **
 	for (char *c = name; *c; c++)
 		*c = (char)tolower((unsigned char)*c);
 	if (!is_name(name, length) || (is_number_like(name) && !is_ipv4(name))) {
-		*why = arena_printf(arena, "%s is not a host name or IP address", quoted(text));
+		*why = arena_printf(arena, "%s is not a host name or IP address", fault_quote(text));
 		return NULL;
 	}
 	return name;
@@ -172,18 +172,18 @@ static bool explain_listen(struct arena *arena, const char *text, const char **w
 	bool has_port = *port && strspn(port, "0123456789") == strlen(port);
 
 	if (strstr(text, "://"))
-		*why = arena_printf(arena, "%s is a URL: write IP:PORT only", quoted(text));
+		*why = arena_printf(arena, "%s is a URL: write IP:PORT only", fault_quote(text));
 	else if (!strncasecmp(text, "localhost:", 10))
-		*why = arena_printf(arena, "%s: names are not resolved here: write 127.0.0.1:%s", quoted(text), port);
+		*why = arena_printf(arena, "%s: names are not resolved here: write 127.0.0.1:%s", fault_quote(text), port);
 	else if (has_port && (!colon || colon == text || (text[0] == '*' && colon == text + 1)))
 		*why = arena_printf(arena, "%s has no address: write 127.0.0.1:%s, or 0.0.0.0:%s for every interface",
-				    quoted(text), port, port);
+				    fault_quote(text), port, port);
 	else if (text[0] != '[' && strchr(text, ':') != colon)
-		*why = arena_printf(arena, "%s: write an IPv6 address in brackets, as in \"[::1]:3128\"", quoted(text));
+		*why = arena_printf(arena, "%s: write an IPv6 address in brackets, as in \"[::1]:3128\"", fault_quote(text));
 	else if (!colon && (is_ipv4(text) || text[0] == '['))
-		*why = arena_printf(arena, "%s has no port", quoted(text));
+		*why = arena_printf(arena, "%s has no port", fault_quote(text));
 	else
-		*why = arena_printf(arena, "%s is not IP:PORT, \"[IPv6]:PORT\" or unix:/path", quoted(text));
+		*why = arena_printf(arena, "%s is not IP:PORT, \"[IPv6]:PORT\" or unix:/path", fault_quote(text));
 	return false;
 }
 
@@ -193,7 +193,7 @@ static bool parse_unix(struct arena *arena, const char *text, struct listen_addr
 
 	*why = NULL;
 	if (path[0] != '/')
-		*why = arena_printf(arena, "%s: the path of a unix socket begins with /", quoted(text));
+		*why = arena_printf(arena, "%s: the path of a unix socket begins with /", fault_quote(text));
 	else if (strlen(path) > MAX_UNIX_PATH_BYTES)
 		*why = arena_printf(arena, "the path of a unix socket has at most %d bytes", MAX_UNIX_PATH_BYTES);
 	address->unix_path = arena_strdup(arena, path);
@@ -220,7 +220,7 @@ bool listen_parse(struct arena *arena, const char *text, struct listen_address *
 	if (!host || (text[0] != '[' && !is_ipv4(host)))
 		return explain_listen(arena, text, why);
 	if (!parse_port(colon + 1, &address->port)) {
-		*why = arena_printf(arena, "%s: a port is a number from 0 to 65535", quoted(text));
+		*why = arena_printf(arena, "%s: a port is a number from 0 to 65535", fault_quote(text));
 		return false;
 	}
 	address->host = host;
@@ -241,7 +241,7 @@ const char *server_parse(struct arena *arena, const char *text, const char **why
 		return parse_bracketed(arena, text, why);
 	if (strncmp(text, "unix:", 5) != 0 && listen_parse(arena, text, &address, why) && address.port != 0)
 		return address.text;
-	*why = arena_printf(arena, "%s is not an address of a name server: write IP or IP:PORT", quoted(text));
+	*why = arena_printf(arena, "%s is not an address of a name server: write IP or IP:PORT", fault_quote(text));
 	return NULL;
 }
 
@@ -268,12 +268,12 @@ bool cidr_parse(struct arena *arena, const char *text, struct cidr *cidr, const 
 	*cidr = (struct cidr){ 0 };
 	cidr->is_v6 = strchr(address, ':') != NULL;
 	if (inet_pton(cidr->is_v6 ? AF_INET6 : AF_INET, address, cidr->address) != 1) {
-		*why = arena_printf(arena, "%s is not an address or range such as 10.0.0.0/8 or \"fe80::/10\"", quoted(text));
+		*why = arena_printf(arena, "%s is not an address or range such as 10.0.0.0/8 or \"fe80::/10\"", fault_quote(text));
 		return false;
 	}
 	prefix = cidr->is_v6 ? 128 : 32;
 	if (slash && (!parse_port(slash + 1, &prefix) || prefix > (cidr->is_v6 ? 128 : 32))) {
-		*why = arena_printf(arena, "%s: the prefix length goes from 0 to %d", quoted(text), cidr->is_v6 ? 128 : 32);
+		*why = arena_printf(arena, "%s: the prefix length goes from 0 to %d", fault_quote(text), cidr->is_v6 ? 128 : 32);
 		return false;
 	}
 	cidr->prefix_length = prefix;
@@ -281,7 +281,7 @@ bool cidr_parse(struct arena *arena, const char *text, struct cidr *cidr, const 
 		char right[64];
 
 		cidr_format(cidr, right);
-		*why = arena_printf(arena, "%s has bits behind its prefix: write %s", quoted(text), right);
+		*why = arena_printf(arena, "%s has bits behind its prefix: write %s", fault_quote(text), right);
 		return false;
 	}
 	return true;

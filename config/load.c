@@ -56,7 +56,7 @@ static bool expect_map(struct loader *loader, const struct node *node, const cha
 		return true;
 	if (!node->is_faulty)
 		fault_add(loader->faults, FAULT_ERROR, node_place(node), "%s: expected a map of keys; found %s", what,
-			  node->kind == NODE_SCALAR && !node_is_null(node) ? quoted(node->text) : node_kind_word(node));
+			  node->kind == NODE_SCALAR && !node_is_null(node) ? fault_quote(node->text) : node_kind_word(node));
 	return false;
 }
 
@@ -68,7 +68,7 @@ static const struct node *expect_list(struct loader *loader, const struct node *
 	if (!node || node->kind == NODE_LIST || node->is_faulty || node_is_null(node))
 		return node && node->kind == NODE_LIST ? node : NULL;
 	fault_add(loader->faults, FAULT_ERROR, node_place(node), "%s: expected a list, each item beginning with \"- \"; found %s",
-		  name, node->kind == NODE_SCALAR ? quoted(node->text) : node_kind_word(node));
+		  name, node->kind == NODE_SCALAR ? fault_quote(node->text) : node_kind_word(node));
 	return NULL;
 }
 
@@ -139,7 +139,7 @@ static void require_keys(struct loader *loader, const struct upstream_def *upstr
 		fault_add(loader->faults, FAULT_ERROR, node_place(map), "an upstream needs a name");
 	if (!node_get(match, "hosts"))
 		fault_add(loader->faults, FAULT_ERROR, node_place(map), "upstream %s needs match.hosts, such as match: {hosts: "
-			  "[api.example.com]}", quoted(upstream->name));
+			  "[api.example.com]}", fault_quote(upstream->name));
 }
 
 static void load_upstream(struct loader *loader, struct upstream_def *upstream, size_t index, const struct node *node,
@@ -198,7 +198,7 @@ static void load_root(struct loader *loader, const struct node *root, bool is_wh
 	origins_sort(loader->config);
 	hosts_index(loader->config);
 	if (is_whole)
-		validate(loader->config, loader->faults);
+		validate_config(loader->config, loader->faults);
 }
 
 static const char *skip_byte_order_mark(const char *text, size_t *length)

@@ -79,18 +79,18 @@ static bool refuse_number_traps(const char *text, char *why)
 	if (text[0] == '\0')
 		return !refuse(why, "no value");
 	if (text[0] == '-')
-		return !refuse(why, "%s is negative", quoted(text));
+		return !refuse(why, "%s is negative", fault_quote(text));
 	if (text[0] == '+')
-		return !refuse(why, "%s: write it without the sign", quoted(text));
+		return !refuse(why, "%s: write it without the sign", fault_quote(text));
 	if (text[0] == '0' && (text[1] == 'x' || text[1] == 'X' || text[1] == 'o' || text[1] == 'b'))
-		return !refuse(why, "%s: only decimal numbers are read", quoted(text));
+		return !refuse(why, "%s: only decimal numbers are read", fault_quote(text));
 	if (text[0] == '0' && text[1] >= '0' && text[1] <= '9')
 		return !refuse(why, "%s begins with 0, which YAML readers take for octal: write it without the zero",
-			       quoted(text));
+			       fault_quote(text));
 	if (isdigit((unsigned char)text[0]) && strpbrk(text, "_,"))
-		return !refuse(why, "%s: write the digits without separators", quoted(text));
+		return !refuse(why, "%s: write the digits without separators", fault_quote(text));
 	if (isdigit((unsigned char)text[0]) && strpbrk(text, " \t"))
-		return !refuse(why, "%s: write it without the blank", quoted(text));
+		return !refuse(why, "%s: write it without the blank", fault_quote(text));
 	return false;
 }
 
@@ -102,11 +102,11 @@ static bool refuse_duration_unit(const char *text, const char *unit, size_t leng
 		      { "us", "the smallest unit is ms" }, { "ns", "the smallest unit is ms" } };
 
 	if (length == 0)
-		return refuse(why, "%s has no unit: write %ss or %sms", quoted(text), text, text);
+		return refuse(why, "%s has no unit: write %ss or %sms", fault_quote(text), text, text);
 	for (size_t i = 0; i < sizeof(hints) / sizeof(hints[0]); i++)
 		if (strlen(hints[i].wrong) == length && memcmp(hints[i].wrong, unit, length) == 0)
-			return refuse(why, "%s: %s", quoted(text), hints[i].right);
-	return refuse(why, "%s: the units are ms, s, m and h", quoted(text));
+			return refuse(why, "%s: %s", fault_quote(text), hints[i].right);
+	return refuse(why, "%s: the units are ms, s, m and h", fault_quote(text));
 }
 
 bool units_parse_duration(const char *text, int64_t *ms, char why[static UNITS_WHY_BYTES])
@@ -117,7 +117,7 @@ bool units_parse_duration(const char *text, int64_t *ms, char why[static UNITS_W
 	if (refuse_number_traps(text, why))
 		return false;
 	if (text[0] < '0' || text[0] > '9')
-		return refuse(why, "%s is not a duration: write for example 250ms, 2s or 1m30s", quoted(text));
+		return refuse(why, "%s is not a duration: write for example 250ms, 2s or 1m30s", fault_quote(text));
 	while (*at) {
 		const struct unit *unit;
 		size_t length;
@@ -126,19 +126,19 @@ bool units_parse_duration(const char *text, int64_t *ms, char why[static UNITS_W
 
 		if (!take_digits(&at, &value))
 			return *start >= '0' && *start <= '9' ?
-				       refuse(why, "%s is too large", quoted(text)) :
+				       refuse(why, "%s is too large", fault_quote(text)) :
 				       refuse(why, "%s is not a duration: write for example 250ms, 2s or 1m30s",
-					      quoted(text));
+					      fault_quote(text));
 		if (*at == '.')
-			return refuse(why, "%s: no fractions: write 1.5s as 1500ms", quoted(text));
+			return refuse(why, "%s: no fractions: write 1.5s as 1500ms", fault_quote(text));
 		length = strcspn(at, "0123456789");
 		unit = find_unit(duration_units, N_DURATION_UNITS, at, length);
 		if (!unit)
 			return refuse_duration_unit(text, at, length, why);
 		if (unit->factor >= last_factor)
-			return refuse(why, "%s: units go from large to small, each once, as in 1m30s", quoted(text));
+			return refuse(why, "%s: units go from large to small, each once, as in 1m30s", fault_quote(text));
 		if (__builtin_mul_overflow(value, unit->factor, &value) || __builtin_add_overflow(total, value, &total))
-			return refuse(why, "%s is too large", quoted(text));
+			return refuse(why, "%s is too large", fault_quote(text));
 		last_factor = unit->factor;
 		at += length;
 	}
@@ -152,11 +152,11 @@ static bool refuse_size_unit(const char *text, int64_t value, const char *unit, 
 	char first = (char)toupper((unsigned char)unit[0]);
 
 	if (*unit == '.')
-		return refuse(why, "%s: no fractions: write 1.5MiB as 1536KiB", quoted(text));
+		return refuse(why, "%s: no fractions: write 1.5MiB as 1536KiB", fault_quote(text));
 	if (strchr("KMG", first))
-		return refuse(why, "%s: write %lld%ciB (1024) or %lld%cB (1000)", quoted(text), (long long)value, first,
+		return refuse(why, "%s: write %lld%ciB (1024) or %lld%cB (1000)", fault_quote(text), (long long)value, first,
 			      (long long)value, first);
-	return refuse(why, "%s is not a size: the units are KiB MiB GiB, KB MB GB, or none for bytes", quoted(text));
+	return refuse(why, "%s is not a size: the units are KiB MiB GiB, KB MB GB, or none for bytes", fault_quote(text));
 }
 
 bool units_parse_size(const char *text, int64_t *bytes, char why[static UNITS_WHY_BYTES])
@@ -168,14 +168,14 @@ bool units_parse_size(const char *text, int64_t *bytes, char why[static UNITS_WH
 	if (refuse_number_traps(text, why))
 		return false;
 	if (text[0] < '0' || text[0] > '9')
-		return refuse(why, "%s is not a size: write for example 64KiB, 10MB or 4096", quoted(text));
+		return refuse(why, "%s is not a size: write for example 64KiB, 10MB or 4096", fault_quote(text));
 	if (!take_digits(&at, &value))
-		return refuse(why, "%s is too large", quoted(text));
+		return refuse(why, "%s is too large", fault_quote(text));
 	unit = find_unit(size_units, N_SIZE_UNITS, at, strlen(at));
 	if (*at && !unit)
 		return refuse_size_unit(text, value, at, why);
 	if (unit && __builtin_mul_overflow(value, unit->factor, &value))
-		return refuse(why, "%s is too large", quoted(text));
+		return refuse(why, "%s is too large", fault_quote(text));
 	*bytes = value;
 	return true;
 }
@@ -185,7 +185,7 @@ bool units_parse_number(const char *text, double *number, char why[static UNITS_
 	if (refuse_number_traps(text, why))
 		return false;
 	if (!is_decimal(text) || strlen(text) > 24)
-		return refuse(why, "%s is not a number: write for example 2 or 1.5", quoted(text));
+		return refuse(why, "%s is not a number: write for example 2 or 1.5", fault_quote(text));
 	*number = strtod(text, NULL);
 	return true;
 }
@@ -202,16 +202,16 @@ bool units_parse_ratio(const char *text, double *ratio, char why[static UNITS_WH
 	if (is_percent)
 		length--;
 	if (length >= sizeof(number))
-		return refuse(why, "%s is not a ratio: write for example 20%% or 0.2", quoted(text));
+		return refuse(why, "%s is not a ratio: write for example 20%% or 0.2", fault_quote(text));
 	memcpy(number, text, length);
 	number[length] = '\0';
 	if (!is_decimal(number))
-		return refuse(why, "%s is not a ratio: write for example 20%% or 0.2", quoted(text));
+		return refuse(why, "%s is not a ratio: write for example 20%% or 0.2", fault_quote(text));
 	value = strtod(number, NULL) / (is_percent ? 100 : 1);
 	if (value > 1 && !is_percent && value <= 100)
-		return refuse(why, "%s is over 1: did you mean %s%%?", quoted(text), text);
+		return refuse(why, "%s is over 1: did you mean %s%%?", fault_quote(text), text);
 	if (value > 1)
-		return refuse(why, "%s is over 100%%", quoted(text));
+		return refuse(why, "%s is over 100%%", fault_quote(text));
 	*ratio = value;
 	return true;
 }
@@ -225,13 +225,13 @@ bool units_parse_count(const char *text, int64_t *n, char why[static UNITS_WHY_B
 		return false;
 	if (is_digits(text, strlen(text))) {
 		if (!take_digits(&at, &value))
-			return refuse(why, "%s is too large", quoted(text));
+			return refuse(why, "%s is too large", fault_quote(text));
 		*n = value;
 		return true;
 	}
 	if (is_decimal(text))
-		return refuse(why, "%s is not a whole number", quoted(text));
-	return refuse(why, "%s is not a number", quoted(text));
+		return refuse(why, "%s is not a whole number", fault_quote(text));
+	return refuse(why, "%s is not a number", fault_quote(text));
 }
 
 const char *units_format_duration(int64_t ms, char out[static UNITS_TEXT_BYTES])

@@ -29,14 +29,14 @@ static void check_names(const struct config *config, struct fault_list *faults)
 
 		if (!strcmp(upstream->name, "default") || !strcmp(upstream->name, "-"))
 			fault_add(faults, FAULT_ERROR, place_of(spot, 0), "the name %s is taken by the proxy itself",
-				  quoted(upstream->name));
+				  fault_quote(upstream->name));
 		for (size_t j = 0; j < i; j++) {
 			struct spot first = upstream_spot(config, &config->upstreams[j], "name");
 
 			if (strcmp(config->upstreams[j].name, upstream->name) != 0)
 				continue;
 			fault_add(faults, FAULT_ERROR, place_of(spot, first.line),
-				  "the name %s is taken by the upstream on line %u", quoted(upstream->name), first.line);
+				  "the name %s is taken by the upstream on line %u", fault_quote(upstream->name), first.line);
 			break;
 		}
 	}
@@ -78,11 +78,11 @@ static void report_tie(const struct config *config, struct fault_list *faults, c
 	if (port)
 		snprintf(at_port, sizeof(at_port), " at port %u", port);
 	if (first->upstream == second->upstream)
-		fault_add(faults, FAULT_ERROR, place_of(spot, 0), "match.hosts: %s is listed twice", quoted(host));
+		fault_add(faults, FAULT_ERROR, place_of(spot, 0), "match.hosts: %s is listed twice", fault_quote(host));
 	else
 		fault_add(faults, FAULT_ERROR, place_of(spot, before.line),
-			  "match.hosts: %s%s belongs to upstream %s already (line %u): the two tie", quoted(host), at_port,
-			  quoted(first->upstream->name), before.line);
+			  "match.hosts: %s%s belongs to upstream %s already (line %u): the two tie", fault_quote(host), at_port,
+			  fault_quote(first->upstream->name), before.line);
 }
 
 static bool is_same_host(const struct host_entry *a, const struct host_entry *b)
@@ -147,10 +147,10 @@ static void check_clash(struct fault_list *faults, const struct listener *listen
 			continue;
 		if (line)
 			fault_add(faults, FAULT_ERROR, place_of(listeners[i].spot, line), "%s: %s is taken by %s on line %u",
-				  listeners[i].what, quoted(listeners[i].address->text), listeners[j].what, line);
+				  listeners[i].what, fault_quote(listeners[i].address->text), listeners[j].what, line);
 		else
 			fault_add(faults, FAULT_ERROR, place_of(listeners[i].spot, 0), "%s: %s is taken by %s (built-in %s)",
-				  listeners[i].what, quoted(listeners[i].address->text), listeners[j].what,
+				  listeners[i].what, fault_quote(listeners[i].address->text), listeners[j].what,
 				  listeners[j].address->text);
 		return;
 	}
@@ -244,7 +244,7 @@ static void check_local_port(const struct config *config, struct fault_list *fau
 	for (size_t i = 0; i < upstream->listen.n; i++)
 		if (!listen_is_local(&upstream->listen.items[i]))
 			fault_add(faults, FAULT_WARNING, place_of(spot, 0), "listen: whoever reaches %s can use upstream %s",
-				  upstream->listen.items[i].text, quoted(upstream->name));
+				  upstream->listen.items[i].text, fault_quote(upstream->name));
 }
 
 static void check_tls(const struct config *config, struct fault_list *faults, const struct upstream_def *upstream)
@@ -260,7 +260,7 @@ static void check_tls(const struct config *config, struct fault_list *faults, co
 		fault_add(faults, FAULT_WARNING, place_of(upstream_spot(config, upstream, "tls.verify"), 0),
 			  tls->pins.n ? "tls.verify: off: only the pins tell who answers for upstream %s" :
 					"tls.verify: off: anyone on the way can answer for upstream %s",
-			  quoted(upstream->name));
+			  fault_quote(upstream->name));
 	if (tls->min_version < TLS_1_2)
 		fault_add(faults, FAULT_WARNING, place_of(upstream_spot(config, upstream, "tls.min_version"), 0),
 			  "tls.min_version: TLS before 1.2 is broken (RFC 8996)");
@@ -269,7 +269,7 @@ static void check_tls(const struct config *config, struct fault_list *faults, co
 			  "port: does nothing without tls.originate: on");
 }
 
-void validate(const struct config *config, struct fault_list *faults)
+void validate_config(const struct config *config, struct fault_list *faults)
 {
 	check_names(config, faults);
 	check_emptiness(config, faults);

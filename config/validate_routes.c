@@ -114,7 +114,7 @@ static void check_case(const struct config *config, struct fault_list *faults, c
 			if (!strcasecmp(route->methods.items[i], known[j]) && strcmp(route->methods.items[i], known[j]) != 0)
 				fault_add(faults, FAULT_WARNING, (struct place){ spot.line, spot.column, 0 },
 					  "match.methods: %s is not %s: methods are case-sensitive",
-					  quoted(route->methods.items[i]), known[j]);
+					  fault_quote(route->methods.items[i]), known[j]);
 }
 
 void validate_routes(const struct config *config, struct fault_list *faults)

@@ -37,7 +37,7 @@ static bool reject_at(const struct reader *reader, const struct node *node, cons
 		return false;
 	if (node->source)
 		fault_add(reader->faults, FAULT_ERROR, node_place(node), "%s: %s (from %s)", reader->key->path, reason,
-			  quoted(node->source));
+			  fault_quote(node->source));
 	else
 		fault_add(reader->faults, FAULT_ERROR, node_place(node), "%s: %s", reader->key->path, reason);
 	free(reason);
@@ -128,7 +128,7 @@ static bool reject_off_trap(const struct reader *reader, const char *text)
 
 	for (size_t i = 0; i < sizeof(traps) / sizeof(traps[0]); i++)
 		if (!strcmp(text, traps[i]))
-			return !REJECT(reader, "%s: to switch the limit off, write off", quoted(text));
+			return !REJECT(reader, "%s: to switch the limit off, write off", fault_quote(text));
 	return false;
 }
 
@@ -143,9 +143,9 @@ static bool reject_word(const struct reader *reader, const struct node *node, co
 		strcat(list, words[i]);
 	}
 	if (near.best)
-		return reject_at(reader, node, "unknown value %s; did you mean %s? Known are %s%s", quoted(node->text),
+		return reject_at(reader, node, "unknown value %s; did you mean %s? Known are %s%s", fault_quote(node->text),
 				 near.best, list, also);
-	return reject_at(reader, node, "unknown value %s; known are %s%s", quoted(node->text), list, also);
+	return reject_at(reader, node, "unknown value %s; known are %s%s", fault_quote(node->text), list, also);
 }
 
 static int find_word(const char *const *words, const char *text)
@@ -177,12 +177,12 @@ static bool check_range(const struct reader *reader, double value)
 
 	if (value < key->min) {
 		format_bound(key, key->min, bound);
-		return REJECT(reader, "%s is below %s, the least allowed%s", quoted(reader->node->text), bound,
+		return REJECT(reader, "%s is below %s, the least allowed%s", fault_quote(reader->node->text), bound,
 			      value == 0 && (key->flags & KEY_MAY_BE_OFF) ? "; off switches the limit off" : "");
 	}
 	if (value > key->max) {
 		format_bound(key, key->max, bound);
-		return REJECT(reader, "%s is over %s, the most allowed%s", quoted(reader->node->text), bound,
+		return REJECT(reader, "%s is over %s, the most allowed%s", fault_quote(reader->node->text), bound,
 			      key->flags & KEY_MAY_BE_OFF ? "; off switches the limit off" : "");
 	}
 	return true;
@@ -245,7 +245,7 @@ static bool read_port(const struct reader *reader, const struct node *node, uint
 	if (!units_parse_count(text, &value, why))
 		return reject_at(reader, node, "%s; expected a port from 1 to 65535", why);
 	if (value < 1 || value > 65535)
-		return reject_at(reader, node, "%s is not a port: ports go from 1 to 65535", quoted(text));
+		return reject_at(reader, node, "%s is not a port: ports go from 1 to 65535", fault_quote(text));
 	*port = (uint16_t)value;
 	return true;
 }
@@ -281,7 +281,7 @@ static bool read_bool(const struct reader *reader)
 	if (index < 0 && !reader->key->words) /* what YAML 1.1 tools write for on and off */
 		index = !strcmp(text, "true") ? 1 : !strcmp(text, "false") ? 0 : -1;
 	if (index < 0 && !reader->key->words && guess_bool(text))
-		return REJECT(reader, "%s: write %s", quoted(text), guess_bool(text));
+		return REJECT(reader, "%s: write %s", fault_quote(text), guess_bool(text));
 	if (index < 0)
 		return reject_word(reader, reader->node, words, "");
 	value = index == 1;
@@ -314,7 +314,7 @@ static bool read_switch(const struct reader *reader)
 	if (!text)
 		return false;
 	if (!is_off(text) && strcmp(text, "on") != 0 && strcmp(text, "true") != 0)
-		return REJECT(reader, "%s is not a map of keys, on or off", quoted(text));
+		return REJECT(reader, "%s is not a map of keys, on or off", fault_quote(text));
 	value = !is_off(text);
 	memcpy(reader->member, &value, sizeof(value));
 	return true;
@@ -344,7 +344,7 @@ static bool read_jitter(const struct reader *reader)
 
 typedef const char *(*read_text_fn)(const struct reader *reader, const struct node *node);
 
-bool is_token(const char *text)
+bool value_is_token(const char *text)
 {
 	for (const char *c = text; *c; c++)
 		if (!isalnum((unsigned char)*c) && !strchr("!#$%&'*+-.^_`|~", *c))
@@ -361,7 +361,7 @@ static const char *text_name(const struct reader *reader, const struct node *nod
 	for (const char *c = text; *c; c++) {
 		if (isalnum((unsigned char)*c) || strchr("-_.:/[]", *c))
 			continue;
-		reject_at(reader, node, "%s: a name has letters, digits and -_.:/[] only", quoted(text));
+		reject_at(reader, node, "%s: a name has letters, digits and -_.:/[] only", fault_quote(text));
 		return NULL;
 	}
 	if (strlen(text) <= 100 && *text)
@@ -374,10 +374,10 @@ static const char *text_field_name(const struct reader *reader, const struct nod
 {
 	const char *text = scalar(reader, node);
 
-	if (text && is_token(text))
+	if (text && value_is_token(text))
 		return arena_strdup(reader->arena, text);
 	if (text)
-		reject_at(reader, node, "%s is not the name of a header field", quoted(text));
+		reject_at(reader, node, "%s is not the name of a header field", fault_quote(text));
 	return NULL;
 }
 
@@ -418,12 +418,12 @@ static const char *text_method(const struct reader *reader, const struct node *n
 {
 	const char *text = scalar(reader, node);
 
-	if (text && is_token(text))
+	if (text && value_is_token(text))
 		return arena_strdup(reader->arena, text);
 	if (text && strpbrk(text, ", "))
-		reject_at(reader, node, "%s: write several methods as a list", quoted(text));
+		reject_at(reader, node, "%s: write several methods as a list", fault_quote(text));
 	else if (text)
-		reject_at(reader, node, "%s is not a method", quoted(text));
+		reject_at(reader, node, "%s is not a method", fault_quote(text));
 	return NULL;
 }
 
@@ -439,12 +439,12 @@ static const char *text_media_type(const struct reader *reader, const struct nod
 		*c = (char)tolower((unsigned char)*c);
 	slash = strchr(type, '/');
 	subtype = slash ? type + (slash - type) + 1 : NULL;
-	if (subtype && is_token(subtype) && is_token(arena_strndup(reader->arena, type, (size_t)(slash - type))) &&
+	if (subtype && value_is_token(subtype) && value_is_token(arena_strndup(reader->arena, type, (size_t)(slash - type))) &&
 	    !strchr(type, '*'))
 		return type;
 	reject_at(reader, node, strchr(text, ';') ? "%s: write the media type without its parameters" :
 		  strchr(text, '*') ? "%s: media types are compared whole, * is not known here" :
-		  "%s is not a media type such as text/event-stream", quoted(text));
+		  "%s is not a media type such as text/event-stream", fault_quote(text));
 	return NULL;
 }
 
@@ -465,13 +465,13 @@ static const char *text_path(const struct reader *reader, const struct node *nod
 	if (!text)
 		return NULL;
 	if (strstr(text, "://"))
-		reject_at(reader, node, "%s is a URL: write the path only", quoted(text));
+		reject_at(reader, node, "%s is a URL: write the path only", fault_quote(text));
 	else if (strpbrk(text, "?#"))
-		reject_at(reader, node, "%s: paths are matched without the query, so this can never match", quoted(text));
+		reject_at(reader, node, "%s: paths are matched without the query, so this can never match", fault_quote(text));
 	else if (text[0] != '/' && text[0] != '*')
-		reject_at(reader, node, "%s: a path begins with / (or *): write \"/%s\"", quoted(text), text);
+		reject_at(reader, node, "%s: a path begins with / (or *): write \"/%s\"", fault_quote(text), text);
 	else if (has_star_before_dots(text))
-		reject_at(reader, node, "%s: /.. can't stand behind a *", quoted(text));
+		reject_at(reader, node, "%s: /.. can't stand behind a *", fault_quote(text));
 	else {
 		path = arena_strdup(reader->arena, text);
 		path[path_normalise(text, strlen(text), path)] = '\0';
@@ -490,7 +490,7 @@ static const char *text_pin(const struct reader *reader, const struct node *node
 	    strspn(digits, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/") == 43)
 		return arena_strdup(reader->arena, text);
 	if (text)
-		reject_at(reader, node, "%s is not sha256/ and the base64 of 32 bytes", quoted(text));
+		reject_at(reader, node, "%s is not sha256/ and the base64 of 32 bytes", fault_quote(text));
 	return NULL;
 }
 
@@ -538,7 +538,7 @@ static bool is_list(const struct reader *reader)
 	if (node->kind == NODE_LIST)
 		return true;
 	if (node->kind == NODE_SCALAR && !node_is_null(node))
-		return REJECT(reader, "expected %s; found the text %s", value_type_words(reader->key), quoted(node->text));
+		return REJECT(reader, "expected %s; found the text %s", value_type_words(reader->key), fault_quote(node->text));
 	return reject_kind(reader, node);
 }
 
@@ -667,7 +667,7 @@ static bool add_status(const struct reader *reader, const struct node *node, str
 		return reject_word(reader, node, key_retry_kind_words, ", 4xx, 5xx and statuses of three digits");
 	}
 	if (first < 400 || first > 599)
-		return reject_at(reader, node, "%s: only statuses from 400 to 599 can be retried", quoted(text));
+		return reject_at(reader, node, "%s: only statuses from 400 to 599 can be retried", fault_quote(text));
 	for (int status = first; status <= last; status++)
 		on->statuses[(status - 400) / 64] |= 1ull << ((status - 400) % 64);
 	return true;
@@ -791,9 +791,9 @@ static bool read_fields(const struct reader *reader)
 		bool is_null = node_is_null(value);
 		const char *text = is_null ? NULL : scalar(reader, value);
 
-		if (!is_token(key->text) || is_reserved_field(key->text))
-			is_good = reject_at(reader, key, is_token(key->text) ? "%s is not the policy's to set" :
-					    "%s is not the name of a header field", quoted(key->text));
+		if (!value_is_token(key->text) || is_reserved_field(key->text))
+			is_good = reject_at(reader, key, value_is_token(key->text) ? "%s is not the policy's to set" :
+					    "%s is not the name of a header field", fault_quote(key->text));
 		else if (!is_null && !text)
 			is_good = false;
 		else

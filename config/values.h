@@ -16,6 +16,6 @@ bool value_read(struct arena *arena, struct fault_list *faults, const struct key
 const char *value_type_words(const struct key *key);
 
 /* Characters of a token (RFC 9110 5.6.2), at least one. */
-bool is_token(const char *text);
+bool value_is_token(const char *text);
 
 #endif

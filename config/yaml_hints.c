@@ -110,7 +110,7 @@ const char *yaml_hint(struct arena *arena, const char *problem, const char *cont
 			 arena_printf(arena, "not YAML: %s", problem);
 }
 
-size_t utf8_length(const unsigned char *c, size_t left)
+size_t yaml_utf8_length(const unsigned char *c, size_t left)
 {
 	size_t length = c[0] < 0x80 ? 1 : c[0] >= 0xc2 && c[0] < 0xe0 ? 2 : (c[0] & 0xf0) == 0xe0 ? 3 :
 			c[0] >= 0xf0 && c[0] < 0xf5 ? 4 : 0;
@@ -136,7 +136,7 @@ bool yaml_check_bytes(const char *text, size_t length, struct fault_list *faults
 		return false;
 	}
 	while (at < end) {
-		size_t n = utf8_length(at, (size_t)(end - at));
+		size_t n = yaml_utf8_length(at, (size_t)(end - at));
 
 		if (n == 0) {
 			fault_add(faults, FAULT_ERROR, place, "byte 0x%02x is not UTF-8: is this a text file?", *at);

@@ -16,6 +16,6 @@ const char *yaml_hint(struct arena *arena, const char *problem, const char *cont
 bool yaml_check_bytes(const char *text, size_t length, struct fault_list *faults);
 
 /* Length of the UTF-8 sequence (RFC 3629) at c, of which `left` bytes are there; 0 when it is none. */
-size_t utf8_length(const unsigned char *c, size_t left);
+size_t yaml_utf8_length(const unsigned char *c, size_t left);
 
 #endif
