@@ -7,7 +7,6 @@
 #include <event2/buffer.h>
 #include <event2/bufferevent.h>
 #include <event2/http.h>
-#include <stdio.h>
 
 #include "../base/check.h"
 #include "wire.h"
@@ -37,13 +36,10 @@ bool wire_take_descriptor(struct wire *wire)
 	return true;
 }
 
-void wire_hand_over(struct wire *wire, const char *path)
+void wire_hand_over(struct wire *wire, struct slice head)
 {
-	char head[128];
-	int length = snprintf(head, sizeof(head), "GET %s HTTP/1.1\r\n\r\n", path);
-	CHECK(length > 0 && (size_t)length < sizeof(head));
 	/* Only the end of a bufferevent's input is frozen. */
-	CHECK(evbuffer_prepend(bufferevent_get_input(wire->bev), head, (size_t)length) == 0);
+	CHECK(evbuffer_prepend(bufferevent_get_input(wire->bev), head.data, head.length) == 0);
 	wire->listener->dispatching = wire;
 	bufferevent_trigger(wire->bev, EV_READ, 0);
 	wire->listener->dispatching = NULL;
@@ -58,6 +54,7 @@ struct wire *wire_of_dispatch(struct listener *listener, struct evhttp_request *
 	if (wire->connection == NULL) {
 		wire->connection = evhttp_request_get_connection(request);
 		evhttp_connection_set_closecb(wire->connection, on_evhttp_close, wire);
+		wire_name_client(wire, evhttp_connection_get_addr(wire->connection));
 	}
 	return wire;
 }

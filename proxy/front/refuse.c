@@ -111,6 +111,7 @@ void refuse_unread(struct wire *wire, int status, const char *detail)
 	wire->is_request_complete = true; /* nothing more of it is read */
 	wire->is_reply_complete = wire->is_full = false;
 	settle_request_line(request);
+	wire_name_client(wire, NULL);
 	request->is_head = slice_equals(request->method, SLICE("HEAD"));
 	request->is_keep_alive = false;
 	char id[37];

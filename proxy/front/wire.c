@@ -159,20 +159,24 @@ void wire_free(struct wire *wire)
 	front_count_wire(front, listener, -1);
 }
 
-static void name_client(struct wire *wire)
+void wire_name_client(struct wire *wire, const struct sockaddr *peer)
 {
-	struct sockaddr_storage peer;
-	socklen_t length = sizeof(peer);
+	struct sockaddr_storage asked;
+	socklen_t length = sizeof(asked);
 	char host[INET6_ADDRSTRLEN] = "";
-	snprintf(wire->client_address, sizeof(wire->client_address), "unix:");
-	if (getpeername(wire->stream.fd, (struct sockaddr *)&peer, &length) != 0)
+	if (wire->client_address[0] != '\0')
 		return;
-	if (peer.ss_family == AF_INET) {
-		const struct sockaddr_in *v4 = (const struct sockaddr_in *)&peer;
+	snprintf(wire->client_address, sizeof(wire->client_address), "unix:");
+	if (peer == NULL && getpeername(wire->stream.fd, (struct sockaddr *)&asked, &length) == 0)
+		peer = (const struct sockaddr *)&asked;
+	if (peer == NULL)
+		return;
+	if (peer->sa_family == AF_INET) {
+		const struct sockaddr_in *v4 = (const struct sockaddr_in *)peer;
 		inet_ntop(AF_INET, &v4->sin_addr, host, sizeof(host));
 		snprintf(wire->client_address, sizeof(wire->client_address), "%s:%u", host, ntohs(v4->sin_port));
-	} else if (peer.ss_family == AF_INET6) {
-		const struct sockaddr_in6 *v6 = (const struct sockaddr_in6 *)&peer;
+	} else if (peer->sa_family == AF_INET6) {
+		const struct sockaddr_in6 *v6 = (const struct sockaddr_in6 *)peer;
 		inet_ntop(AF_INET6, &v6->sin6_addr, host, sizeof(host));
 		snprintf(wire->client_address, sizeof(wire->client_address), "[%s]:%u", host, ntohs(v6->sin6_port));
 	}
@@ -184,7 +188,6 @@ static void take_accepted(struct wire *wire)
 		wire_close(wire, false);
 		return;
 	}
-	name_client(wire);
 	wire_enter(wire, WIRE_IDLE);
 	wire->since = clock_now();
 	wire_rearm(wire);

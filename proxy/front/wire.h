@@ -73,7 +73,7 @@ struct wire {
 	struct stream stream;
 	struct timer timer;
 	struct deferred later;
-	char client_address[64];
+	char client_address[64];               /* for logs; "" until the first request */
 	struct wire_message *message;          /* owns; NULL while nothing of a request is there */
 	struct wire_authority *inner;          /* owns; NULL: an ordinary client */
 	struct buffer input;                   /* read and not yet parsed */
@@ -111,12 +111,14 @@ void wire_close_when_idle(struct wire *wire);
 void wire_enter_tunnel(struct wire *wire, void *tunnel); /* the caller sets the stream's owner; input and output stay here */
 void wire_rearm(struct wire *wire);
 void wire_do_later(struct wire *wire);
+void wire_name_client(struct wire *wire, const struct sockaddr *peer); /* NULL: asks the kernel; once */
 void wire_free_message(struct wire *wire);
 void wire_free_authority(struct wire_authority **authority);
 
 /* evhttp.c: everything that is said to evhttp about a connection */
 struct bufferevent *wire_accept(struct listener *listener); /* evhttp accepts a connection: the bufferevent it asks for */
-void wire_hand_over(struct wire *wire, const char *path); /* the head is complete: evhttp makes the request and dispatches it */
+/* The client's head is complete: evhttp is given this one, makes its request object and dispatches it. */
+void wire_hand_over(struct wire *wire, struct slice head);
 struct wire *wire_of_dispatch(struct listener *listener, struct evhttp_request *request); /* inside evhttp's callback */
 bool wire_take_descriptor(struct wire *wire);             /* false: evhttp has dropped the connection already */
 void wire_end_evhttp_request(struct wire *wire);

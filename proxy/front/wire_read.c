@@ -1,5 +1,6 @@
 /* The wire's incoming side: bytes to requests, one at a time, the rest kept for later and bounded. */
 #include <poll.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -18,36 +19,46 @@ static void begin_message(struct wire *wire)
 	wire->message = message;
 }
 
-/* evhttp routes the admin port's requests; it gets the path when it is a plain one, and one that is unknown when not. */
-static const char *admin_path(const struct request *request, char storage[static 64])
+#define MAX_ADMIN_PATH 64
+
+/* What evhttp may route by: a plain path without query; "/-", which no endpoint has, for anything else. */
+static struct slice admin_path(const struct request *request)
 {
 	struct slice path = request->target.path;
 	const char *query = path.length > 0 ? memchr(path.data, '?', path.length) : NULL;
-	size_t length = query ? (size_t)(query - path.data) : path.length;
-	if (length == 0 || length >= 64)
-		return length == 0 ? "/" : "/-";
-	for (size_t i = 0; i < length; i++) {
+	if (query)
+		path.length = (size_t)(query - path.data);
+	if (path.length == 0)
+		return SLICE("/");
+	for (size_t i = 0; i < path.length; i++) {
 		char c = path.data[i];
-		if (!((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' ||
-		      c == '_' || c == '.' || (c == '/' && (i == 0 || path.data[i - 1] != '/'))))
-			return "/-";
-		storage[i] = c;
+		bool is_plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' ||
+				c == '_' || c == '.' || (c == '/' && (i == 0 || path.data[i - 1] != '/'));
+		if (!is_plain || path.length >= MAX_ADMIN_PATH)
+			return SLICE("/-");
 	}
-	storage[length] = '\0';
-	return storage;
+	return path;
+}
+
+static void hand_over_admin(struct wire *wire)
+{
+	char head[MAX_ADMIN_PATH + 32];
+	struct slice path = admin_path(&wire->message->request);
+	int length = snprintf(head, sizeof(head), "GET %.*s HTTP/1.1\r\n\r\n", SLICE_ARGS(path));
+	wire_hand_over(wire, (struct slice){ head, (size_t)length });
 }
 
 static void take_head(struct wire *wire)
 {
-	char storage[64];
-	const struct request *request = &wire->message->request;
-	bool is_admin = wire->listener->role == LISTENER_ADMIN;
 	wire_enter(wire, WIRE_BUSY);
 	wire->n_requests++;
-	wire->is_request_complete = request->framing == BODY_NONE;
+	wire->is_request_complete = wire->message->request.framing == BODY_NONE;
 	wire->is_body_paused = true;
 	wire->is_reply_complete = wire->is_full = wire->must_close = false;
-	wire_hand_over(wire, is_admin ? admin_path(request, storage) : "/");
+	if (wire->listener->role == LISTENER_ADMIN)
+		hand_over_admin(wire);
+	else
+		wire_hand_over(wire, SLICE("GET / HTTP/1.1\r\n\r\n"));
 }
 
 static void take_body_error(struct wire *wire)
