@@ -73,8 +73,7 @@ bool address_parse(const char *text, struct address *address)
 	return false;
 }
 
-/* The precedence column of RFC 6724 2.1. */
-static int address_precedence(const struct address *address)
+int address_precedence(const struct address *address)
 {
 	static const struct {
 		uint8_t prefix[16];

@@ -56,7 +56,6 @@ static enum dial_status status_of(int error_number)
 	case ENFILE:
 	case ENOBUFS:
 	case ENOMEM:
-	case EADDRNOTAVAIL: /* no local port is left */
 	case EAGAIN:
 		return DIAL_NO_DESCRIPTORS;
 	default:
@@ -221,37 +220,42 @@ static void add(struct connecting *connecting, const struct address *address)
 	timer_init(&attempt->timer, connecting->loop, on_due, attempt);
 }
 
-/* The next allowed address from *at on, of the family or (any) of whichever; NULL when there is none. */
-static const struct address *next_of(const struct connecting *connecting, const struct address_list *list, size_t *at,
-				     bool is_family, sa_family_t family)
+/* The allowed addresses of the family, the first ones (those of equal worth) in turn; returns how many. */
+static size_t pick(const struct connecting *connecting, const struct address_list *list, sa_family_t family,
+		   const struct address **picked)
 {
-	for (; *at < list->n; (*at)++) {
-		const struct address *address = &list->items[*at];
-		if ((address->socket.any.sa_family == family) != is_family)
-			continue;
-		if (address_is_denied(address, connecting->order->deny, connecting->order->n_deny))
-			continue;
-		(*at)++;
-		return address;
+	const struct address *allowed[RESOLVE_MAX_ADDRESSES];
+	size_t n = 0, n_equal = 0;
+	for (size_t i = 0; i < list->n && n < RESOLVE_MAX_ADDRESSES; i++) {
+		const struct address *address = &list->items[i];
+		if (address->socket.any.sa_family == family &&
+		    !address_is_denied(address, connecting->order->deny, connecting->order->n_deny))
+			allowed[n++] = address;
 	}
-	return NULL;
+	while (n_equal < n && address_precedence(allowed[n_equal]) == address_precedence(allowed[0]))
+		n_equal++;
+	for (size_t i = 0; i < n; i++)
+		picked[i] = i < n_equal ? allowed[(i + list->n_dials) % n_equal] : allowed[i];
+	return n;
 }
 
-/* RFC 8305 4: the preferred family first, then the two in turn. */
-static void interleave(struct connecting *connecting, const struct address_list *list)
+/*
+ * RFC 8305 4: the preferred family first, then the two in turn. Within a family the addresses take turns, so that
+ * connections spread over them and a retry goes to another one than the attempt that failed.
+ */
+static void interleave(struct connecting *connecting, struct address_list *list)
 {
-	size_t at_first = 0, at_second = 0;
-	sa_family_t family = list->n > 0 ? list->items[0].socket.any.sa_family : AF_INET;
-	for (;;) {
-		const struct address *first = next_of(connecting, list, &at_first, true, family);
-		const struct address *second = next_of(connecting, list, &at_second, false, family);
-		if (first != NULL)
-			add(connecting, first);
-		if (second != NULL)
-			add(connecting, second);
-		if (first == NULL && second == NULL)
-			return;
+	const struct address *first[RESOLVE_MAX_ADDRESSES], *second[RESOLVE_MAX_ADDRESSES];
+	bool is_v6_first = list->n > 0 && list->items[0].socket.any.sa_family == AF_INET6;
+	size_t n_first = pick(connecting, list, is_v6_first ? AF_INET6 : AF_INET, first);
+	size_t n_second = pick(connecting, list, is_v6_first ? AF_INET : AF_INET6, second);
+	for (size_t i = 0; i < n_first || i < n_second; i++) {
+		if (i < n_first)
+			add(connecting, first[i]);
+		if (i < n_second)
+			add(connecting, second[i]);
 	}
+	list->n_dials++;
 }
 
 static void note_denied(struct connecting *connecting, const struct address_list *list)

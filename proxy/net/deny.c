@@ -3,10 +3,10 @@
 
 #include "dial.h"
 
-static bool prefix_matches(const uint8_t *address, const uint8_t *prefix, unsigned length)
+static bool prefix_matches(const uint8_t *address, const uint8_t *prefix, unsigned length, unsigned max_length)
 {
 	unsigned n_bytes = length / 8, n_bits = length % 8;
-	if (memcmp(address, prefix, n_bytes) != 0)
+	if (length > max_length || memcmp(address, prefix, n_bytes) != 0)
 		return false;
 	if (n_bits == 0)
 		return true;
@@ -17,7 +17,7 @@ static bool prefix_matches(const uint8_t *address, const uint8_t *prefix, unsign
 static bool v6_is_listed(const uint8_t *v6, const struct cidr *deny, size_t n_deny)
 {
 	for (size_t i = 0; i < n_deny; i++) {
-		if (deny[i].is_v6 && deny[i].prefix_length <= 128 && prefix_matches(v6, deny[i].address, deny[i].prefix_length))
+		if (deny[i].is_v6 && prefix_matches(v6, deny[i].address, deny[i].prefix_length, 128))
 			return true;
 	}
 	return false;
@@ -30,10 +30,10 @@ static bool v4_is_listed(const uint8_t *v4, const struct cidr *deny, size_t n_de
 	uint8_t mapped[16] = { [10] = 0xff, [11] = 0xff };
 	memcpy(mapped + 12, v4, 4);
 	for (size_t i = 0; i < n_deny; i++) {
-		if (!deny[i].is_v6 && deny[i].prefix_length <= 32 && prefix_matches(v4, deny[i].address, deny[i].prefix_length))
+		if (!deny[i].is_v6 && prefix_matches(v4, deny[i].address, deny[i].prefix_length, 32))
 			return true;
-		if (deny[i].is_v6 && deny[i].prefix_length >= 96 && deny[i].prefix_length <= 128 &&
-		    prefix_matches(mapped, deny[i].address, deny[i].prefix_length))
+		if (deny[i].is_v6 && deny[i].prefix_length >= 96 &&
+		    prefix_matches(mapped, deny[i].address, deny[i].prefix_length, 128))
 			return true;
 	}
 	/* Linux connects 0.0.0.0 to the loopback. */
@@ -66,7 +66,7 @@ static bool v6_is_denied(const uint8_t *v6, const struct cidr *deny, size_t n_de
 	if (memcmp(v6, any, 16) == 0 && v6_is_listed(loopback, deny, n_deny))
 		return true;
 	for (size_t i = 0; i < sizeof(wrappers) / sizeof(wrappers[0]); i++) {
-		if (!prefix_matches(v6, wrappers[i].prefix, wrappers[i].length))
+		if (!prefix_matches(v6, wrappers[i].prefix, wrappers[i].length, 128))
 			continue;
 		uint8_t v4[4];
 		for (unsigned byte = 0; byte < 4; byte++)

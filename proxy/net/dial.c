@@ -43,7 +43,7 @@ static void release(struct dial *dial)
 	deferred_cancel(&dial->begin);
 }
 
-/* Everything is let go of at once; the memory stays until the safe point, since a callback of ours may be on the stack. */
+/* Everything is let go of at once; the memory stays until the safe point: a callback of ours may be on the stack. */
 static void retire(struct dial *dial)
 {
 	dial->is_over = true;
@@ -153,7 +153,8 @@ static void tls_wait(struct dial *dial, short what)
 		return;
 	if (dial->is_tls_event_on)
 		event_del(&dial->tls_event);
-	event_assign(&dial->tls_event, dial->loop->base, dial->result.fd, (short)(what | EV_PERSIST), on_tls_event, dial);
+	short flags = (short)(what | EV_PERSIST);
+	event_assign(&dial->tls_event, dial->loop->base, dial->result.fd, flags, on_tls_event, dial);
 	event_add(&dial->tls_event, NULL);
 	dial->is_tls_event_on = true;
 	dial->tls_event_what = what;

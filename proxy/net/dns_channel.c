@@ -322,8 +322,9 @@ void dns_question_drop(struct dns_question **question)
 bool dns_channel_candidate(const struct dns_channel *channel, const char *host, size_t i, char *out, size_t capacity)
 {
 	size_t length = strlen(host);
-	size_t n_domains = channel->has_settings && channel->settings.ndomains > 0 ? (size_t)channel->settings.ndomains : 0;
-	int ndots = channel->has_settings && channel->settings.ndots >= 0 ? channel->settings.ndots : 1;
+	const struct ares_options *settings = &channel->settings;
+	size_t n_domains = channel->has_settings && settings->ndomains > 0 ? (size_t)settings->ndomains : 0;
+	int ndots = channel->has_settings && settings->ndots >= 0 ? settings->ndots : 1;
 	if (length > 0 && host[length - 1] == '.')
 		n_domains = 0;
 	int n_dots = 0;
@@ -337,7 +338,7 @@ bool dns_channel_candidate(const struct dns_channel *channel, const char *host, 
 			out[0] = '\0';
 		return true;
 	}
-	const char *domain = channel->settings.domains[own_place == 0 ? i - 1 : i];
+	const char *domain = settings->domains[own_place == 0 ? i - 1 : i];
 	domain += domain[0] == '.';
 	if (domain[0] == '\0' || snprintf(out, capacity, "%s.%s", host, domain) >= (int)capacity)
 		out[0] = '\0';

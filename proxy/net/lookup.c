@@ -159,8 +159,8 @@ static void judge(struct deferred *item)
 	} else if (is_v4_done && is_v6_done) {
 		step_on(lookup);
 	} else if (is_v4_done && lookup->answers[V4].status == DNS_ANSWER_NO_NAME && !has_addresses(lookup, V6)) {
-		/* NXDOMAIN is about the name, not the type (RFC 8020). Not so the other way: servers that say it of AAAA
-		 * only exist (RFC 4074 4.2). */
+		/* NXDOMAIN is about the name, not the type (RFC 8020). Not so the other way: there are servers that say
+		 * it of AAAA only (RFC 4074 4.2). */
 		step_on(lookup);
 	} else if (lookup->is_due) {
 		bool is_failed = lookup->has_failed || has_failed(lookup, V4) || has_failed(lookup, V6);
@@ -168,8 +168,8 @@ static void judge(struct deferred *item)
 	}
 }
 
-struct lookup *lookup_start(struct loop *loop, struct dns_channel *channel, const char *name, const struct dns_rule *rule,
-			    lookup_done_fn done, void *owner)
+struct lookup *lookup_start(struct loop *loop, struct dns_channel *channel, const char *name,
+			    const struct dns_rule *rule, lookup_done_fn done, void *owner)
 {
 	struct lookup *lookup = xcalloc(1, sizeof(*lookup));
 	list_init(&lookup->link);

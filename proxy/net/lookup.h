@@ -34,8 +34,8 @@ struct lookup {
 	bool is_answered[2];
 };
 
-struct lookup *lookup_start(struct loop *loop, struct dns_channel *channel, const char *name, const struct dns_rule *rule,
-			    lookup_done_fn done, void *owner);
+struct lookup *lookup_start(struct loop *loop, struct dns_channel *channel, const char *name,
+			    const struct dns_rule *rule, lookup_done_fn done, void *owner);
 void lookup_restart(struct lookup *lookup, struct dns_channel *channel); /* on a new channel; the deadline stays */
 void lookup_detach(struct lookup *lookup); /* drops its questions: before its channel goes */
 void lookup_free(struct lookup **lookup);  /* silent; waiters must be gone */

@@ -149,7 +149,8 @@ static void remember(struct resolver *resolver, const char *name, enum resolve_s
 }
 
 /* Each waiter may cancel others, look up anew or free the resolver: so only the lookup itself is held on to. */
-static void on_lookup_done(void *owner, struct lookup *lookup, enum resolve_status status, struct address_list *addresses)
+static void on_lookup_done(void *owner, struct lookup *lookup, enum resolve_status status,
+			   struct address_list *addresses)
 {
 	struct resolver *resolver = owner;
 	list_remove(&lookup->link);
@@ -227,10 +228,10 @@ static bool is_name(const char *host, size_t length)
 		return false;
 	for (size_t i = 0; i < length; i++) {
 		char c = (char)(host[i] | 0x20);
+		bool is_alphanumeric = (c >= 'a' && c <= 'z') || (host[i] >= '0' && host[i] <= '9');
 		if (host[i] == '.' && host[i + 1] == '.')
 			return false;
-		if (!(c >= 'a' && c <= 'z') && !(host[i] >= '0' && host[i] <= '9') && host[i] != '-' && host[i] != '_' &&
-		    host[i] != '.')
+		if (!is_alphanumeric && host[i] != '-' && host[i] != '_' && host[i] != '.')
 			return false;
 	}
 	return true;
@@ -305,7 +306,8 @@ static struct lookup *lookup_new(struct resolver *resolver, const char *name)
 	return lookup;
 }
 
-static struct resolve_answer wait_for(struct resolver *resolver, struct lookup *lookup, resolve_done_fn done, void *owner)
+static struct resolve_answer wait_for(struct resolver *resolver, struct lookup *lookup, resolve_done_fn done,
+				      void *owner)
 {
 	struct resolve_query *query = xcalloc(1, sizeof(*query));
 	query->resolver = resolver;

@@ -25,8 +25,9 @@ struct address {
 	} socket; /* port 0 */
 };
 
-struct address_list { /* shared, immutable */
+struct address_list { /* shared; the addresses never change */
 	unsigned references;
+	unsigned n_dials; /* so far: addresses of equal worth take turns at being the first */
 	size_t n;
 	struct mono expires;
 	struct address items[];
@@ -38,7 +39,8 @@ bool address_list_has(const struct address_list *list, const struct address *add
 bool address_equals(const struct address *a, const struct address *b);
 size_t address_format(const struct address *address, char *out, size_t capacity); /* "192.0.2.1", "2001:db8::1" */
 bool address_parse(const char *text, struct address *address); /* canonical literals only, as inet_pton; no zone */
-/* One reference; copies at most RESOLVE_MAX_ADDRESSES items, doubles left out, preferred ones first (RFC 6724 2.1). */
+int address_precedence(const struct address *address); /* RFC 6724 2.1; more is better */
+/* One reference; copies at most RESOLVE_MAX_ADDRESSES items, doubles left out, in order of precedence. */
 struct address_list *address_list_new(const struct address *items, size_t n, struct mono expires);
 
 struct resolver;

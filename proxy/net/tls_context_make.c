@@ -86,7 +86,8 @@ static bool use_certificate(SSL_CTX *ssl, const struct tls_rule *rule, const str
 	return is_good;
 }
 
-static bool use_key(SSL_CTX *ssl, const struct tls_rule *rule, const struct tls_files *files, char *error, size_t capacity)
+static bool use_key(SSL_CTX *ssl, const struct tls_rule *rule, const struct tls_files *files, char *error,
+		    size_t capacity)
 {
 	const char *path = rule->client_key != NULL ? rule->client_key : rule->client_cert;
 	BIO *memory = BIO_new_mem_buf(files->key, (int)files->n_key);
@@ -119,7 +120,7 @@ static void write_key_log(const SSL *ssl, const char *line)
 		if (fd < 0)
 			log_message(LOG_WARN, "tls", "SSLKEYLOGFILE can't be opened: %s", strerror(errno));
 		else
-			log_message(LOG_WARN, "tls", "SSLKEYLOGFILE is set: whoever reads %s can read all TLS traffic", path);
+			log_message(LOG_WARN, "tls", "SSLKEYLOGFILE: whoever reads %s can read all TLS traffic", path);
 	}
 	char text[512];
 	int n = snprintf(text, sizeof(text), "%s\n", line);
@@ -155,13 +156,15 @@ static void set_verification(SSL_CTX *ssl, const struct tls_rule *rule)
 	X509_VERIFY_PARAM *checks = SSL_CTX_get0_param(ssl);
 	/* A certificate in ca_file is trusted whether it is a root or not, as curl and Go take it. */
 	X509_VERIFY_PARAM_set_flags(checks, X509_V_FLAG_PARTIAL_CHAIN | X509_V_FLAG_TRUSTED_FIRST);
-	X509_VERIFY_PARAM_set_hostflags(checks, X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS | X509_CHECK_FLAG_NEVER_CHECK_SUBJECT);
+	X509_VERIFY_PARAM_set_hostflags(checks, X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS |
+							X509_CHECK_FLAG_NEVER_CHECK_SUBJECT);
 	bool has_checks = rule->verify || rule->pins.n > 0;
 	SSL_CTX_set_verify(ssl, has_checks ? SSL_VERIFY_PEER : SSL_VERIFY_NONE, NULL);
 	SSL_CTX_set_cert_verify_callback(ssl, tls_verify, NULL);
 }
 
-SSL_CTX *tls_context_make(const struct tls_rule *rule, const struct tls_files *files, char *error, size_t error_capacity)
+SSL_CTX *tls_context_make(const struct tls_rule *rule, const struct tls_files *files, char *error,
+			  size_t error_capacity)
 {
 	ERR_clear_error();
 	SSL_CTX *ssl = SSL_CTX_new(TLS_client_method());

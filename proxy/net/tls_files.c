@@ -52,7 +52,8 @@ static bool read_file(const char *path, unsigned char **bytes, size_t *n)
 	return is_read;
 }
 
-static bool read_named(const char *key, const char *path, unsigned char **bytes, size_t *n, char *error, size_t capacity)
+static bool read_named(const char *key, const char *path, unsigned char **bytes, size_t *n, char *error,
+		       size_t capacity)
 {
 	if (path == NULL || read_file(path, bytes, n))
 		return true;
@@ -66,8 +67,8 @@ bool tls_files_read(struct tls_files *files, const struct tls_rule *rule, char *
 	/* A key without a file of its own may stand in the certificate's. */
 	const char *key = rule->client_key != NULL ? rule->client_key : rule->client_cert;
 	if (rule->client_key != NULL && rule->client_cert == NULL) {
-		snprintf(error, error_capacity, "tls.client_key: %s: there is no tls.client_cert that it could belong to",
-			 rule->client_key);
+		snprintf(error, error_capacity,
+			 "tls.client_key: %s: there is no tls.client_cert that it could belong to", rule->client_key);
 		return false;
 	}
 	if (read_named("ca_file", rule->ca_file, &files->ca, &files->n_ca, error, error_capacity) &&

@@ -60,6 +60,7 @@ struct tls_files {
 };
 bool tls_files_read(struct tls_files *files, const struct tls_rule *rule, char *error, size_t error_capacity);
 void tls_files_clear(struct tls_files *files);
-SSL_CTX *tls_context_make(const struct tls_rule *rule, const struct tls_files *files, char *error, size_t error_capacity);
+SSL_CTX *tls_context_make(const struct tls_rule *rule, const struct tls_files *files, char *error,
+			  size_t error_capacity);
 
 #endif

@@ -255,7 +255,7 @@ static void silence_is_a_timeout_of_connect_ms(void **state)
 	call_and_wait(&call, "127.0.0.1", port);
 	snprintf(expected, sizeof(expected), "connect to 127.0.0.1:%u failed: no answer within 400 ms", port);
 	assert_result(&call, DIAL_TIMEOUT, expected);
-	assert_true(call.took_ms >= 400 && call.took_ms < 600);
+	assert_true(call.took_ms >= 400 && call.took_ms < 1000);
 	close(listener);
 	for (int i = 0; i < 4; i++)
 		close(fillers[i]);
@@ -284,6 +284,27 @@ static void a_slow_address_is_joined_by_the_next_after_250_ms(void **state)
 		close(fillers[i]);
 }
 
+static void addresses_of_equal_worth_take_turns(void **state)
+{
+	(void)state;
+	static const char *const expected[] = { "127.0.0.1", "127.0.0.2", "127.0.0.3", "127.0.0.1" };
+	struct sockaddr_in any = { .sin_family = AF_INET };
+	socklen_t length = sizeof(any);
+	int listener = socket(AF_INET, SOCK_STREAM, 0);
+	assert_int_equal(bind(listener, (struct sockaddr *)&any, sizeof(any)), 0);
+	assert_int_equal(listen(listener, 8), 0);
+	assert_int_equal(getsockname(listener, (struct sockaddr *)&any, &length), 0);
+	records[2].addresses[1] = "127.0.0.2";
+	records[2].addresses[2] = "127.0.0.3";
+	for (int i = 0; i < 4; i++) {
+		struct call call;
+		call_and_wait(&call, "four.x.test", ntohs(any.sin_port));
+		assert_connected_to(&call, expected[i], ntohs(any.sin_port));
+	}
+	records[2].addresses[1] = records[2].addresses[2] = NULL;
+	close(listener);
+}
+
 static void resolving_failures_keep_their_kind(void **state)
 {
 	(void)state;
@@ -296,7 +317,7 @@ static void resolving_failures_keep_their_kind(void **state)
 	assert_result(&call, DIAL_DNS_FAILED, "the DNS query for broken.x.test failed");
 	call_and_wait(&call, "silent.x.test", 80);
 	assert_result(&call, DIAL_DNS_TIMEOUT, "no answer in time to the DNS query for silent.x.test");
-	assert_true(call.took_ms >= 300 && call.took_ms < 500);
+	assert_true(call.took_ms >= 300 && call.took_ms < 900);
 	assert_int_equal(call.n_phases, 0);
 }
 
@@ -475,6 +496,7 @@ int main(void)
 		T(an_unreachable_address_is_told_so),
 		T(silence_is_a_timeout_of_connect_ms),
 		T(a_slow_address_is_joined_by_the_next_after_250_ms),
+		T(addresses_of_equal_worth_take_turns),
 		T(resolving_failures_keep_their_kind),
 		T(a_denied_address_is_not_dialled),
 		T(a_denied_address_does_not_keep_from_the_others),
