@@ -1,11 +1,11 @@
 #include "cli.h"
 
 #include <getopt.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "../config/check.h"
-#include "../config/schema.h"
+#include "../config/suggest.h"
 
 #ifndef EVENKEEL_VERSION
 #define EVENKEEL_VERSION "0.0.0-dev"
@@ -13,7 +13,10 @@
 
 static const char usage[] =
 	"Usage: evenkeel [run] [-c FILE] [--listen ADDR]... [--admin ADDR|off] [--log-level LEVEL]\n"
-	"       evenkeel check [-c] FILE [--format text|json]\n"
+	"       evenkeel check [-c] FILE [--json]\n"
+	"       evenkeel explain [-c FILE] [METHOD] URL [--json]\n"
+	"       evenkeel init [--from-env]\n"
+	"       evenkeel health [-c FILE] [--admin ADDR] [--ready]\n"
 	"       evenkeel schema\n"
 	"\n"
 	"A sidecar forward proxy that keeps an application's outgoing HTTP calls on an even keel: deadlines, bounded\n"
@@ -22,15 +25,22 @@ static const char usage[] =
 	"Commands:\n"
 	"  run      run the proxy in the foreground (the default); logs go to stderr\n"
 	"  check    validate a policy file: every fault as FILE:LINE:COL: message; exit 0 good, 1 faults\n"
+	"  explain  what the policy means for one request: its upstream and route and why, every effective value and where\n"
+	"           it comes from, the worst-case timeline; METHOD is GET when left out; CONNECT takes HOST:PORT as URL\n"
+	"  init     write a small commented policy file to stdout\n"
+	"  health   ask a running proxy's admin port how it is, within 2 s; exit 0 healthy, 1 not\n"
 	"  schema   print the JSON Schema (draft 2020-12) of the policy file, for editors\n"
 	"\n"
 	"Options:\n"
 	"  -c, --config FILE      the policy file; without it the built-in defaults rule\n"
-	"      --listen ADDR      listen here instead of the policy file's `listen`; may be repeated\n"
+	"      --listen ADDR      run: listen here instead of the policy file's `listen`; may be repeated\n"
 	"                         (127.0.0.1:3128, [::1]:3128, unix:/path.sock; port 0: any, see the log)\n"
-	"      --admin ADDR|off   the admin port instead of the policy file's `admin`\n"
-	"      --log-level LEVEL  debug, info, warn or error instead of the policy file's `log.level`\n"
-	"      --format FORMAT    of check: text or json\n"
+	"      --admin ADDR|off   run: the admin port instead of the policy file's `admin`; health: where to ask\n"
+	"      --log-level LEVEL  run: debug, info, warn or error instead of the policy file's `log.level`\n"
+	"      --json             check, explain: JSON in place of text\n"
+	"      --format FORMAT    check, explain: text or json\n"
+	"      --from-env         init: propose upstreams from the URLs in *_URL, *_URI and *_ENDPOINT variables\n"
+	"      --ready            health: ready for work (/readyz), not only alive (/livez)\n"
 	"  -h, --help             this text\n"
 	"  -V, --version          the version\n"
 	"\n"
@@ -38,11 +48,64 @@ static const char usage[] =
 	"SIGUSR1 logs the state of every origin.\n"
 	"Exit codes: 0 clean stop, 1 could not start (check: faults), 2 usage, 3 stopped but had to cut work off.\n";
 
-static int usage_error(const char *hint)
+int cli_usage_error(const char *format, ...)
 {
-	fprintf(stderr, "evenkeel: %s\nTry 'evenkeel --help'.\n", hint);
+	va_list arguments;
+
+	fputs("evenkeel: ", stderr);
+	va_start(arguments, format);
+	vfprintf(stderr, format, arguments);
+	va_end(arguments);
+	fputs("\nTry 'evenkeel --help'.\n", stderr);
 	return EXIT_USAGE;
 }
+
+static const char *const command_words[N_CLI_COMMANDS] = {
+	[CLI_RUN] = "run",   [CLI_CHECK] = "check",   [CLI_EXPLAIN] = "explain",
+	[CLI_INIT] = "init", [CLI_HEALTH] = "health", [CLI_SCHEMA] = "schema",
+};
+
+#define FOR(command) (1u << (command))
+
+enum { OPTION_LISTEN = 256, OPTION_ADMIN, OPTION_LOG_LEVEL, OPTION_FORMAT, OPTION_JSON, OPTION_FROM_ENV, OPTION_READY };
+
+/* Which commands take an option. Those for all (--help, --version) end everything at once and need no row. */
+static const struct {
+	int code;
+	const char *name;
+	unsigned commands;
+} option_rules[] = {
+	{ 'c', "-c", FOR(CLI_RUN) | FOR(CLI_CHECK) | FOR(CLI_EXPLAIN) | FOR(CLI_HEALTH) },
+	{ OPTION_LISTEN, "--listen", FOR(CLI_RUN) },
+	{ OPTION_ADMIN, "--admin", FOR(CLI_RUN) | FOR(CLI_HEALTH) },
+	{ OPTION_LOG_LEVEL, "--log-level", FOR(CLI_RUN) },
+	{ OPTION_FORMAT, "--format", FOR(CLI_CHECK) | FOR(CLI_EXPLAIN) },
+	{ OPTION_JSON, "--json", FOR(CLI_CHECK) | FOR(CLI_EXPLAIN) },
+	{ OPTION_FROM_ENV, "--from-env", FOR(CLI_INIT) },
+	{ OPTION_READY, "--ready", FOR(CLI_HEALTH) },
+};
+#define N_OPTION_RULES (sizeof(option_rules) / sizeof(option_rules[0]))
+
+static const struct option long_options[] = {
+	{ "config", required_argument, NULL, 'c' },
+	{ "listen", required_argument, NULL, OPTION_LISTEN },
+	{ "admin", required_argument, NULL, OPTION_ADMIN },
+	{ "log-level", required_argument, NULL, OPTION_LOG_LEVEL },
+	{ "format", required_argument, NULL, OPTION_FORMAT },
+	{ "json", no_argument, NULL, OPTION_JSON },
+	{ "from-env", no_argument, NULL, OPTION_FROM_ENV },
+	{ "ready", no_argument, NULL, OPTION_READY },
+	{ "help", no_argument, NULL, 'h' },
+	{ "version", no_argument, NULL, 'V' },
+	{ NULL, 0, NULL, 0 },
+};
+
+/* What cli_parse learns on its way. */
+struct parse {
+	struct cli *cli;
+	bool has_command;
+	unsigned used; /* bits by place in option_rules */
+};
 
 static bool parse_level(const char *text, enum log_level *level)
 {
@@ -56,48 +119,63 @@ static bool parse_level(const char *text, enum log_level *level)
 	return false;
 }
 
-static bool parse_command(struct cli *cli, const char *word)
+static int take_command(struct parse *parse, const char *word)
 {
-	static const struct {
-		const char *word;
-		enum cli_command command;
-	} commands[] = {
-		{ "run", CLI_RUN },
-		{ "check", CLI_CHECK },
-		{ "schema", CLI_SCHEMA },
-	};
-	for (size_t i = 0; i < sizeof(commands) / sizeof(commands[0]); i++) {
-		if (strcmp(word, commands[i].word) == 0) {
-			cli->command = commands[i].command;
-			return true;
+	struct suggestion near = suggestion_for(word);
+	for (size_t i = 0; i < N_CLI_COMMANDS; i++) {
+		if (strcmp(word, command_words[i]) == 0) {
+			parse->cli->command = (enum cli_command)i;
+			parse->has_command = true;
+			return -1;
 		}
+		suggestion_consider(&near, command_words[i]);
 	}
-	return false;
+	if (near.best)
+		return cli_usage_error("unknown command '%s'; did you mean %s?", word, near.best);
+	return cli_usage_error("unknown command '%s'; the commands are run, check, explain, init, health and schema", word);
 }
 
-enum { OPTION_LISTEN = 256, OPTION_ADMIN, OPTION_LOG_LEVEL, OPTION_FORMAT };
+/* The first word is the command, the others its arguments. -1: fine so far. */
+static int take_word(struct parse *parse, const char *word)
+{
+	struct cli *cli = parse->cli;
+	if (!parse->has_command)
+		return take_command(parse, word);
+	if (cli->n_arguments == CLI_MAX_ARGUMENTS)
+		return cli_usage_error("too many arguments");
+	cli->arguments[cli->n_arguments++] = word;
+	return -1;
+}
 
-static const struct option long_options[] = {
-	{ "config", required_argument, NULL, 'c' },
-	{ "listen", required_argument, NULL, OPTION_LISTEN },
-	{ "admin", required_argument, NULL, OPTION_ADMIN },
-	{ "log-level", required_argument, NULL, OPTION_LOG_LEVEL },
-	{ "format", required_argument, NULL, OPTION_FORMAT },
-	{ "help", no_argument, NULL, 'h' },
-	{ "version", no_argument, NULL, 'V' },
-	{ NULL, 0, NULL, 0 },
-};
+static int take_format(struct cli *cli, const char *word)
+{
+	cli->as_json = strcmp(word, "json") == 0;
+	if (!cli->as_json && strcmp(word, "text") != 0)
+		return cli_usage_error("--format takes text or json");
+	return -1;
+}
+
+static void note_use(struct parse *parse, int option)
+{
+	for (size_t i = 0; i < N_OPTION_RULES; i++)
+		if (option_rules[i].code == option)
+			parse->used |= 1u << i;
+}
 
 /* -1: fine so far. */
-static int take_option(struct cli *cli, int option)
+static int take_option(struct parse *parse, int option)
 {
+	struct cli *cli = parse->cli;
+	note_use(parse, option);
 	switch (option) {
+	case 1:
+		return take_word(parse, optarg);
 	case 'c':
 		cli->options.config_path = optarg;
 		return -1;
 	case OPTION_LISTEN:
 		if (cli->options.n_listen == PROXY_MAX_LISTEN)
-			return usage_error("too many --listen options");
+			return cli_usage_error("too many --listen options");
 		cli->options.listen[cli->options.n_listen++] = optarg;
 		return -1;
 	case OPTION_ADMIN:
@@ -106,12 +184,18 @@ static int take_option(struct cli *cli, int option)
 	case OPTION_LOG_LEVEL:
 		cli->options.has_log_level = true;
 		if (!parse_level(optarg, &cli->options.log_level))
-			return usage_error("--log-level takes debug, info, warn or error");
+			return cli_usage_error("--log-level takes debug, info, warn or error");
 		return -1;
 	case OPTION_FORMAT:
-		cli->as_json = strcmp(optarg, "json") == 0;
-		if (!cli->as_json && strcmp(optarg, "text") != 0)
-			return usage_error("--format takes text or json");
+		return take_format(cli, optarg);
+	case OPTION_JSON:
+		cli->as_json = true;
+		return -1;
+	case OPTION_FROM_ENV:
+		cli->from_env = true;
+		return -1;
+	case OPTION_READY:
+		cli->asks_ready = true;
 		return -1;
 	case 'h':
 		fputs(usage, stdout);
@@ -125,68 +209,52 @@ static int take_option(struct cli *cli, int option)
 	}
 }
 
-int cli_parse(struct cli *cli, int argc, char **argv)
+static int check_options(const struct parse *parse)
 {
-	*cli = (struct cli){ .command = CLI_RUN };
-	if (argc > 1 && argv[1][0] != '-') {
-		if (!parse_command(cli, argv[1])) {
-			fprintf(stderr, "evenkeel: unknown command '%s'\n", argv[1]);
-			return usage_error("the commands are run, check and schema");
-		}
-		argv[1] = argv[0];
-		argv++;
-		argc--;
-	}
-	int option;
-	while ((option = getopt_long(argc, argv, "c:hV", long_options, NULL)) != -1) {
-		int code = take_option(cli, option);
-		if (code >= 0)
-			return code;
-	}
-	for (; optind < argc; optind++) {
-		if (cli->n_arguments == 3)
-			return usage_error("too many arguments");
-		cli->arguments[cli->n_arguments++] = argv[optind];
-	}
-	if (cli->command == CLI_CHECK && !cli->options.config_path && cli->n_arguments == 1)
-		cli->options.config_path = cli->arguments[--cli->n_arguments];
-	if (cli->command == CLI_CHECK && !cli->options.config_path)
-		return usage_error("check needs a policy file: evenkeel check FILE");
-	if (cli->n_arguments > 0)
-		return usage_error(cli->command == CLI_RUN ? "run takes no arguments but options" : "too many arguments");
+	unsigned command = FOR(parse->cli->command);
+	for (size_t i = 0; i < N_OPTION_RULES; i++)
+		if ((parse->used & (1u << i)) && !(option_rules[i].commands & command))
+			return cli_usage_error("%s takes no %s", command_words[parse->cli->command], option_rules[i].name);
 	return -1;
 }
 
-static int run_check(const struct cli *cli)
-{
-	struct fault_list faults;
-	fault_list_init(&faults);
-	struct config *config = config_load(cli->options.config_path, &faults);
-	bool is_good = config != NULL;
-	check_print(stdout, &faults, cli->as_json);
-	char error[512];
-	if (is_good && !proxy_check_tls(config, error, sizeof(error))) {
-		is_good = false;
-		fprintf(stderr, "%s\n", error);
-	}
-	if (is_good && !cli->as_json)
-		printf("%s: good%s\n", cli->options.config_path, faults.n_warnings > 0 ? ", with warnings" : "");
-	fault_list_clear(&faults);
-	config_unref(&config);
-	return is_good ? 0 : 1;
-}
-
-int cli_run(const struct cli *cli)
+static int check_arguments(struct cli *cli)
 {
 	switch (cli->command) {
 	case CLI_CHECK:
-		return run_check(cli);
-	case CLI_SCHEMA:
-		schema_print(stdout);
-		return 0;
-	case CLI_EXPLAIN:
-	case CLI_RUN:
+		if (!cli->options.config_path && cli->n_arguments > 0)
+			cli->options.config_path = cli->arguments[--cli->n_arguments];
+		if (!cli->options.config_path)
+			return cli_usage_error("check needs a policy file: evenkeel check FILE");
 		break;
+	case CLI_EXPLAIN:
+		if (cli->n_arguments == 0)
+			return cli_usage_error("explain needs a URL: evenkeel explain [-c FILE] [METHOD] URL");
+		return cli->n_arguments > 2 ? cli_usage_error("too many arguments") : -1;
+	default:
+		if (cli->n_arguments > 0)
+			return cli_usage_error("%s takes no arguments but options", command_words[cli->command]);
+		return -1;
 	}
-	return proxy_run(&cli->options);
+	return cli->n_arguments > 0 ? cli_usage_error("too many arguments") : -1;
+}
+
+int cli_parse(struct cli *cli, int argc, char **argv)
+{
+	*cli = (struct cli){ .command = CLI_RUN };
+	struct parse parse = { .cli = cli };
+	int option, code;
+	/* "-": words come as option 1, in their place among the options, whatever POSIXLY_CORRECT says */
+	while ((option = getopt_long(argc, argv, "-c:hV", long_options, NULL)) != -1) {
+		code = take_option(&parse, option);
+		if (code >= 0)
+			return code;
+	}
+	for (; optind < argc; optind++) { /* behind "--" */
+		code = take_word(&parse, argv[optind]);
+		if (code >= 0)
+			return code;
+	}
+	code = check_options(&parse);
+	return code >= 0 ? code : check_arguments(cli);
 }
