@@ -20,9 +20,11 @@ union any_address {
 
 static int fail(int fd, const struct listen_address *address, const char *mend, char *error, size_t error_capacity)
 {
-	snprintf(error, error_capacity, "listen %s: %s%s", address->text, strerror(errno), mend);
+	int number = errno;
+	snprintf(error, error_capacity, "listen %s: %s%s", address->text, strerror(number), mend);
 	if (fd >= 0)
 		close(fd);
+	errno = number;
 	return -1;
 }
 
@@ -103,7 +105,13 @@ static void set_options(int fd, sa_family_t family)
 		setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &one, sizeof(one));
 }
 
-int bind_listening(const struct listen_address *address, char *error, size_t error_capacity)
+void bind_share_port(int fd, bool is_on)
+{
+	int value = is_on;
+	setsockopt(fd, SOL_SOCKET, SO_REUSEPORT, &value, sizeof(value));
+}
+
+int bind_listening(const struct listen_address *address, bool shares_port, char *error, size_t error_capacity)
 {
 	union any_address at;
 	socklen_t length = to_socket_address(address, &at);
@@ -115,6 +123,8 @@ int bind_listening(const struct listen_address *address, char *error, size_t err
 	if (fd < 0)
 		return fail(fd, address, "", error, error_capacity);
 	set_options(fd, at.any.sa_family);
+	if (shares_port)
+		bind_share_port(fd, true);
 	if (!bind_replacing_stale(fd, &at, length) || listen(fd, SOMAXCONN) != 0)
 		return fail(fd, address, mend_for(errno), error, error_capacity);
 	return fd;

@@ -11,9 +11,13 @@
 /*
  * A socket that listens on address: non-blocking, close-on-exec, SO_REUSEADDR, IPV6_V6ONLY, TCP_NODELAY (which accepted
  * sockets inherit), backlog SOMAXCONN. A unix socket's file that no process listens on any more is replaced.
- * -1: error says why in one line.
+ * -1: error says why in one line, errno too. shares_port: another socket of this process may listen on the same port (see
+ * bind_share_port), which is about to be closed.
  */
-int bind_listening(const struct listen_address *address, char *error, size_t error_capacity);
+int bind_listening(const struct listen_address *address, bool shares_port, char *error, size_t error_capacity);
+
+/* While on, a socket bound with shares_port doesn't clash with this one (127.0.0.1:3128 becomes 0.0.0.0:3128). */
+void bind_share_port(int fd, bool is_on);
 
 uint16_t bind_real_port(int fd); /* 0: not TCP */
 

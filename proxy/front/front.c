@@ -11,7 +11,9 @@
 
 static void run_sweep(struct deferred *item)
 {
-	listener_sweep(LIST_ENTRY_OF(item, struct front, sweep));
+	struct front *front = LIST_ENTRY_OF(item, struct front, sweep);
+	listener_sweep(front);
+	listener_update_accepting(front);
 }
 
 static void run_idle_check(struct deferred *item)
@@ -107,16 +109,26 @@ static void fill_wishes(const struct front *front, const struct config *config, 
 						     config->upstreams[i].name, NULL };
 }
 
+static void mark_wanted(const struct front *front, const struct wish *wishes, size_t n)
+{
+	LIST_EACH(link, &front->listeners)
+		LIST_ENTRY_OF(link, struct listener, link)->is_wanted = false;
+	for (size_t i = 0; i < n; i++) {
+		struct listener *listener = find_open(front, &wishes[i]);
+		if (listener)
+			listener->is_wanted = true;
+	}
+}
+
 static bool open_wishes(struct front *front, struct wish *wishes, size_t n, char *error, size_t error_capacity)
 {
 	for (size_t i = 0; i < n; i++) {
-		struct listener *listener = find_open(front, &wishes[i]);
-		if (listener == NULL)
-			listener = wishes[i].opened = listener_open(front, wishes[i].role, wishes[i].address,
-								    wishes[i].upstream, error, error_capacity);
-		if (listener == NULL)
+		if (find_open(front, &wishes[i]))
+			continue;
+		wishes[i].opened = listener_open(front, wishes[i].role, wishes[i].address, wishes[i].upstream, error,
+						 error_capacity);
+		if (wishes[i].opened == NULL)
 			return false;
-		listener->is_wanted = true;
 	}
 	return true;
 }
@@ -136,8 +148,7 @@ bool front_apply(struct front *front, const struct config *config, char *error, 
 	size_t n = count_wishes(front, config);
 	struct wish *wishes = xcalloc(n + 1, sizeof(*wishes));
 	fill_wishes(front, config, wishes);
-	LIST_EACH(link, &front->listeners)
-		LIST_ENTRY_OF(link, struct listener, link)->is_wanted = false;
+	mark_wanted(front, wishes, n);
 	bool is_done = open_wishes(front, wishes, n, error, error_capacity);
 	for (size_t i = 0; i < n; i++) {
 		if (wishes[i].opened && is_done)
@@ -151,7 +162,8 @@ bool front_apply(struct front *front, const struct config *config, char *error, 
 		if (is_done && listener->bound && !listener->is_wanted)
 			close_with_idle_clients(listener);
 	}
-	listener_update_accepting(front);
+	/* The limits of the new config count from when it is in force, which is after this call. */
+	loop_defer(front->loop, &front->sweep);
 	return is_done;
 }
 

@@ -138,12 +138,38 @@ static int inherited_socket(struct front *front, const char *address)
 	return -1;
 }
 
+static bool share_port_of_retiring(struct front *front, uint16_t port, bool is_on)
+{
+	bool has_any = false;
+	LIST_EACH(link, &front->listeners) {
+		struct listener *old = LIST_ENTRY_OF(link, struct listener, link);
+		if (old->bound == NULL || old->is_wanted || old->port != port)
+			continue;
+		bind_share_port(evhttp_bound_socket_get_fd(old->bound), is_on);
+		has_any = true;
+	}
+	return has_any;
+}
+
+/* New before old, also where the two overlap (one address of a port becomes all of them, or the other way round). */
+static int bind_beside_retiring(struct front *front, const struct listen_address *address, char *error, size_t error_capacity)
+{
+	int fd = bind_listening(address, false, error, error_capacity);
+	if (fd >= 0 || errno != EADDRINUSE || address->unix_path || !share_port_of_retiring(front, address->port, true))
+		return fd;
+	fd = bind_listening(address, true, error, error_capacity);
+	share_port_of_retiring(front, address->port, false);
+	if (fd >= 0)
+		bind_share_port(fd, false);
+	return fd;
+}
+
 struct listener *listener_open(struct front *front, enum listener_role role, const struct listen_address *address,
 			       const char *upstream, char *error, size_t error_capacity)
 {
 	int fd = inherited_socket(front, address->text);
 	if (fd < 0)
-		fd = bind_listening(address, error, error_capacity);
+		fd = bind_beside_retiring(front, address, error, error_capacity);
 	if (fd < 0)
 		return NULL;
 	struct listener *listener = xcalloc(1, sizeof(*listener));
@@ -153,6 +179,7 @@ struct listener *listener_open(struct front *front, enum listener_role role, con
 	listener->upstream = upstream ? xstrdup(upstream) : NULL;
 	listener->unix_path = address->unix_path ? xstrdup(address->unix_path) : NULL;
 	listener->port = bind_real_port(fd);
+	listener->is_wanted = true;
 	list_init(&listener->open_link);
 	list_append(&front->listeners, &listener->link);
 	if (!start_accepting(listener, fd)) {
