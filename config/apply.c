@@ -34,12 +34,14 @@ static const struct key *find_elsewhere(const struct target *target, const char 
 {
 	for (int is_here = 1; is_here >= 0; is_here--)
 		for (size_t i = 0; i < n_keys; i++)
-			if (!strcmp(last_part(keys[i].path), name) && is_here == ((keys[i].scope & target->scopes) != 0))
+			if (!strcmp(last_part(keys[i].path), name) &&
+				is_here == ((keys[i].scope & target->scopes) != 0))
 				return &keys[i];
 	return NULL;
 }
 
-/* The nearest key: a sibling, else one that is deeper in the same map; NULL when none is near. *is_slip: one letter off. */
+/* The nearest key: a sibling, else one that is deeper in the same map; NULL when none is near. *is_slip: one letter
+ * off. */
 static const char *find_near(const struct target *target, const char *name, const char *prefix, bool *is_slip)
 {
 	struct suggestion near = suggestion_for(name), deeper = suggestion_for(name);
@@ -71,22 +73,24 @@ static void report_unknown(const struct target *target, const struct node *key, 
 	if (!*prefix)
 		snprintf(where, sizeof(where), "%s", target->where);
 	if (target->faults->n > MAX_SUGGESTED_FAULTS) {
-		fault_add(target->faults, FAULT_ERROR, node_place(key), "unknown key %s %s", fault_quote(key->text), where);
+		fault_add(target->faults, FAULT_ERROR, node_place(key), "unknown key %s %s", fault_quote(key->text),
+			where);
 		return;
 	}
 	near = find_near(target, key->text, prefix, &is_slip);
 	elsewhere = find_elsewhere(target, key->text);
 	if (elsewhere && (elsewhere->scope & target->scopes))
 		fault_add(target->faults, FAULT_ERROR, node_place(key), "unknown key %s %s; did you mean %s?",
-			  fault_quote(key->text), where, elsewhere->path);
+			fault_quote(key->text), where, elsewhere->path);
 	else if (elsewhere && !is_slip)
-		fault_add(target->faults, FAULT_ERROR, node_place(key), "unknown key %s %s; %s belongs %s", fault_quote(key->text),
-			  where, elsewhere->path, scope_words(elsewhere->scope));
+		fault_add(target->faults, FAULT_ERROR, node_place(key), "unknown key %s %s; %s belongs %s",
+			fault_quote(key->text), where, elsewhere->path, scope_words(elsewhere->scope));
 	else if (near)
 		fault_add(target->faults, FAULT_ERROR, node_place(key), "unknown key %s %s; did you mean %s?",
-			  fault_quote(key->text), where, near);
+			fault_quote(key->text), where, near);
 	else
-		fault_add(target->faults, FAULT_ERROR, node_place(key), "unknown key %s %s", fault_quote(key->text), where);
+		fault_add(target->faults, FAULT_ERROR, node_place(key), "unknown key %s %s", fault_quote(key->text),
+			where);
 }
 
 static bool is_built_in_value(const struct key *key, const void *owner)
@@ -104,22 +108,23 @@ static void refuse_unsupported(const struct target *target, const struct key *ke
 		return;
 	if (node->kind == NODE_SCALAR)
 		fault_add(target->faults, FAULT_ERROR, node_place(node), "%s: %s is not supported yet", key->path,
-			  fault_quote(node->text));
+			fault_quote(node->text));
 	else
 		fault_add(target->faults, FAULT_ERROR, node_place(node), "%s is not supported yet", key->path);
 }
 
 static void apply_section(const struct target *target, const struct key *key, const struct node *node);
 
-static void apply_value(const struct target *target, const struct key *key, const struct node *key_node,
-			const struct node *node)
+static void apply_value(
+	const struct target *target, const struct key *key, const struct node *key_node, const struct node *node)
 {
 	size_t slot = scope_slot(key->scope);
 	bool is_good;
 
 	if (target->is_route && (key->flags & KEY_NOT_IN_ROUTES)) {
 		fault_add(target->faults, FAULT_ERROR, node_place(key_node),
-			  "%s belongs to an origin as a whole: a route can't change it, set it in the upstream", key->path);
+			"%s belongs to an origin as a whole: a route can't change it, set it in the upstream",
+			key->path);
 		return;
 	}
 	if (key->type == KEY_SWITCH && node->kind == NODE_MAP) {
@@ -131,7 +136,7 @@ static void apply_value(const struct target *target, const struct key *key, cons
 	}
 	if (!is_good)
 		return;
-	target->spots[slot][key_index(key)] = (struct spot){ key_node->line, key_node->column };
+	target->spots[slot][key_index(key)] = (struct spot){key_node->line, key_node->column};
 	refuse_unsupported(target, key, node);
 }
 
@@ -141,7 +146,7 @@ static void apply_entry(const struct target *target, const struct node_entry *en
 	const struct key *key = NULL;
 
 	if ((size_t)snprintf(path, sizeof(path), "%s%s", prefix, entry->key->text) < sizeof(path) &&
-	    !strchr(entry->key->text, '.'))
+		!strchr(entry->key->text, '.'))
 		key = key_find(path, target->scopes);
 	if (!key) {
 		if (!((target->scopes & KEY_GLOBAL) && !*prefix && !strncmp(entry->key->text, "x-", 2)))
@@ -161,7 +166,8 @@ static void apply_section(const struct target *target, const struct key *key, co
 		return; /* "timeouts:" with every line below it commented out */
 	if (node->kind != NODE_MAP) {
 		fault_add(target->faults, FAULT_ERROR, node_place(node), "%s: expected %s; found %s", key->path,
-			  value_type_words(key), node->kind == NODE_SCALAR ? fault_quote(node->text) : node_kind_word(node));
+			value_type_words(key),
+			node->kind == NODE_SCALAR ? fault_quote(node->text) : node_kind_word(node));
 		return;
 	}
 	snprintf(prefix, sizeof(prefix), "%s.", key->path);
@@ -178,7 +184,7 @@ void apply_map(const struct target *target, const struct node *map)
 /* The table's own texts go the way of any value, so what `schema` and the docs show is what is in force. */
 void apply_built_in(struct config *config, unsigned scope, void *owner)
 {
-	struct arena scratch = { NULL };
+	struct arena scratch = {NULL};
 	struct fault_list faults;
 
 	fault_list_init(&faults);

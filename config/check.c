@@ -17,7 +17,8 @@ void check_print_fault(FILE *out, const struct fault *fault)
 	if (fault->line == 0)
 		fprintf(out, "%s: %s: %s", fault->file ? fault->file : "", severity_word(fault), fault->message);
 	else
-		fprintf(out, "%s:%u:%u: %s: %s", fault->file, fault->line, fault->column, severity_word(fault), fault->message);
+		fprintf(out, "%s:%u:%u: %s: %s", fault->file, fault->line, fault->column, severity_word(fault),
+			fault->message);
 }
 
 /* The start of column `column` (1-based, counted in characters), not past the end. */
@@ -90,8 +91,8 @@ static void print_summary(FILE *out, const struct fault_list *faults)
 	const char *errors = faults->n_errors == 1 ? "" : "s", *warnings = faults->n_warnings == 1 ? "" : "s";
 
 	if (faults->n_errors && faults->n_warnings)
-		fprintf(out, "%zu error%s and %zu warning%s in %s\n", faults->n_errors, errors, faults->n_warnings, warnings,
-			file);
+		fprintf(out, "%zu error%s and %zu warning%s in %s\n", faults->n_errors, errors, faults->n_warnings,
+			warnings, file);
 	else if (faults->n_errors)
 		fprintf(out, "%zu error%s in %s\n", faults->n_errors, errors, file);
 	else if (faults->n_warnings)

@@ -16,7 +16,7 @@ void change_list_clear(struct change_list *changes)
 		free(changes->items[i].after);
 	}
 	free(changes->items);
-	*changes = (struct change_list){ 0 };
+	*changes = (struct change_list){0};
 }
 
 static char *copy(const char *text)
@@ -45,7 +45,7 @@ static struct change *add(struct change_list *changes, enum change_kind kind, co
 		changes->capacity = changes->capacity ? changes->capacity * 2 : 16;
 		changes->items = config_realloc(changes->items, changes->capacity * sizeof(*changes->items));
 	}
-	changes->items[changes->n] = (struct change){ .kind = kind, .scope = copy(scope) };
+	changes->items[changes->n] = (struct change){.kind = kind, .scope = copy(scope)};
 	return &changes->items[changes->n++];
 }
 
@@ -69,7 +69,7 @@ static void compare(struct change_list *changes, unsigned scope, const struct pa
 		struct change *change;
 
 		if (!(key->scope & scope) || !key_has_value(key) || key_is_equal(key, pair->before, pair->after) ||
-		    is_inherited(key, pair))
+			is_inherited(key, pair))
 			continue;
 		change = add(changes, CHANGE_CHANGED, pair->scope);
 		if (!change)
@@ -81,7 +81,7 @@ static void compare(struct change_list *changes, unsigned scope, const struct pa
 }
 
 static void compare_routes(struct change_list *changes, const char *scope, const struct upstream_def *before,
-			   const struct upstream_def *after)
+	const struct upstream_def *after)
 {
 	size_t n = before->n_routes > after->n_routes ? before->n_routes : after->n_routes;
 	char route_scope[512];
@@ -94,9 +94,9 @@ static void compare_routes(struct change_list *changes, const char *scope, const
 			add(changes, i < after->n_routes ? CHANGE_ADDED : CHANGE_REMOVED, route_scope);
 			continue;
 		}
-		compare(changes, KEY_ROUTE, &(struct pair){ route_scope, old, new, NULL, NULL });
-		compare(changes, KEY_POLICY, &(struct pair){ route_scope, &old->policy, &new->policy, &before->policy,
-							     &after->policy });
+		compare(changes, KEY_ROUTE, &(struct pair){route_scope, old, new, NULL, NULL});
+		compare(changes, KEY_POLICY,
+			&(struct pair){route_scope, &old->policy, &new->policy, &before->policy, &after->policy});
 	}
 }
 
@@ -108,12 +108,14 @@ struct by_name {
 
 static int compare_names(const void *left, const void *right)
 {
-	return strcmp((*(const struct upstream_def *const *)left)->name, (*(const struct upstream_def *const *)right)->name);
+	return strcmp(
+		(*(const struct upstream_def *const *)left)->name, (*(const struct upstream_def *const *)right)->name);
 }
 
 static struct by_name sort_by_name(const struct config *config)
 {
-	struct by_name sorted = { config_realloc(NULL, config->n_upstreams * sizeof(*sorted.items)), config->n_upstreams };
+	struct by_name sorted = {
+		config_realloc(NULL, config->n_upstreams * sizeof(*sorted.items)), config->n_upstreams};
 
 	for (size_t i = 0; i < sorted.n; i++)
 		sorted.items[i] = &config->upstreams[i];
@@ -131,7 +133,7 @@ static const struct upstream_def *find(const struct by_name *sorted, const struc
 }
 
 static void compare_upstream(const struct config *before, const struct config *after, struct change_list *changes,
-			     const struct upstream_def *old, const struct upstream_def *new)
+	const struct upstream_def *old, const struct upstream_def *new)
 {
 	char scope[256];
 
@@ -140,8 +142,9 @@ static void compare_upstream(const struct config *before, const struct config *a
 		add(changes, CHANGE_ADDED, scope);
 		return;
 	}
-	compare(changes, KEY_UPSTREAM, &(struct pair){ scope, old, new, NULL, NULL });
-	compare(changes, KEY_POLICY, &(struct pair){ scope, &old->policy, &new->policy, &before->defaults, &after->defaults });
+	compare(changes, KEY_UPSTREAM, &(struct pair){scope, old, new, NULL, NULL});
+	compare(changes, KEY_POLICY,
+		&(struct pair){scope, &old->policy, &new->policy, &before->defaults, &after->defaults});
 	compare_routes(changes, scope, old, new);
 }
 
@@ -150,8 +153,8 @@ void config_diff(const struct config *before, const struct config *after, struct
 	struct by_name old = sort_by_name(before), new = sort_by_name(after);
 	char scope[256];
 
-	compare(changes, KEY_GLOBAL, &(struct pair){ "", &before->global, &after->global, NULL, NULL });
-	compare(changes, KEY_POLICY, &(struct pair){ "defaults", &before->defaults, &after->defaults, NULL, NULL });
+	compare(changes, KEY_GLOBAL, &(struct pair){"", &before->global, &after->global, NULL, NULL});
+	compare(changes, KEY_POLICY, &(struct pair){"defaults", &before->defaults, &after->defaults, NULL, NULL});
 	for (size_t i = 0; i < before->n_upstreams; i++) {
 		if (find(&new, &before->upstreams[i]))
 			continue;
@@ -175,11 +178,11 @@ static bool is_equal_in(unsigned scope, const void *a, const void *b)
 bool upstream_is_equal(const struct upstream_def *a, const struct upstream_def *b)
 {
 	if (!is_equal_in(KEY_UPSTREAM, a, b) || !is_equal_in(KEY_POLICY, &a->policy, &b->policy) ||
-	    a->n_routes != b->n_routes)
+		a->n_routes != b->n_routes)
 		return false;
 	for (size_t i = 0; i < a->n_routes; i++)
 		if (!is_equal_in(KEY_ROUTE, &a->routes[i], &b->routes[i]) ||
-		    !is_equal_in(KEY_POLICY, &a->routes[i].policy, &b->routes[i].policy))
+			!is_equal_in(KEY_POLICY, &a->routes[i].policy, &b->routes[i].policy))
 			return false;
 	return true;
 }

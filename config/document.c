@@ -35,7 +35,7 @@ struct builder {
 
 static struct place place_of(yaml_mark_t mark)
 {
-	return (struct place){ (unsigned)mark.line + 1, (unsigned)mark.column + 1, 0 };
+	return (struct place){(unsigned)mark.line + 1, (unsigned)mark.column + 1, 0};
 }
 
 #define ERROR_AT(builder, place, ...) fault_add((builder)->faults, FAULT_ERROR, place, __VA_ARGS__)
@@ -72,8 +72,9 @@ static bool add_weight(struct builder *builder, size_t weight, struct place plac
 	if (builder->weight <= DOCUMENT_MAX_NODES)
 		return true;
 	if (!builder->is_over)
-		ERROR_AT(builder, place, "the file holds more than %d values, counting each alias as what it stands for",
-			 DOCUMENT_MAX_NODES);
+		ERROR_AT(builder, place,
+			"the file holds more than %d values, counting each alias as what it stands for",
+			DOCUMENT_MAX_NODES);
 	builder->is_over = true;
 	return false;
 }
@@ -100,7 +101,7 @@ static void add_entry(struct builder *builder, struct node *parent, struct node 
 		parent->entries = entries;
 		parent->capacity = capacity;
 	}
-	parent->entries[parent->n++] = (struct node_entry){ key, value };
+	parent->entries[parent->n++] = (struct node_entry){key, value};
 	parent->weight += value->weight + (key ? 1 : 0);
 }
 
@@ -124,7 +125,7 @@ static struct sorted_key *sort_keys(struct builder *builder, const struct node *
 	struct sorted_key *keys = arena_alloc(builder->arena, (map->n + 1) * sizeof(*keys));
 
 	for (size_t i = 0; i < map->n; i++)
-		keys[i] = (struct sorted_key){ map->entries[i].key->text, i };
+		keys[i] = (struct sorted_key){map->entries[i].key->text, i};
 	qsort(keys, map->n, sizeof(*keys), compare_keys);
 	return keys;
 }
@@ -134,7 +135,7 @@ static void report_duplicates(struct builder *builder, const struct node *map, c
 	for (size_t i = 1, first = 0; i < map->n; i++) {
 		const struct node *again = map->entries[keys[i].index].key;
 		const struct node *before = map->entries[keys[first].index].key;
-		struct place place = { again->line, again->column, before->line };
+		struct place place = {again->line, again->column, before->line};
 
 		if (strcmp(keys[i].text, keys[first].text) != 0) {
 			first = i;
@@ -144,7 +145,7 @@ static void report_duplicates(struct builder *builder, const struct node *map, c
 			ERROR_AT(builder, place, "duplicate key \"<<\": merge several with a list, <<: [*a, *b]");
 		else
 			ERROR_AT(builder, place, "duplicate key %s: it is on line %u already", fault_quote(again->text),
-				 before->line);
+				before->line);
 	}
 }
 
@@ -231,7 +232,7 @@ static void attach(struct builder *builder, struct node *node)
 	frame->key = node->kind == NODE_SCALAR && *node->text ? node : NULL;
 	if (!frame->key)
 		ERROR_AT(builder, node_place(node), "a key must be a word; found %s%s", node_kind_word(node),
-			 node->kind == NODE_MAP ? " (a ${...} or {{...}} here must be quoted)" : "");
+			node->kind == NODE_MAP ? " (a ${...} or {{...}} here must be quoted)" : "");
 }
 
 static bool is_key_next(const struct builder *builder)
@@ -255,7 +256,7 @@ static void set_anchor(struct builder *builder, const yaml_char_t *name, struct 
 		builder->anchors = config_realloc(builder->anchors, builder->max_anchors * sizeof(*builder->anchors));
 	}
 	builder->anchors[builder->n_anchors++] =
-		(struct anchor){ arena_strdup(builder->arena, (const char *)name), node };
+		(struct anchor){arena_strdup(builder->arena, (const char *)name), node};
 }
 
 /* The latest wins, as YAML says. */
@@ -277,8 +278,9 @@ static void on_alias(struct builder *builder, const yaml_event_t *event)
 		ERROR_AT(builder, place, "the alias *%s stands inside what it stands for", name);
 		node = NULL;
 	} else if (!node) {
-		ERROR_AT(builder, place, "the alias *%s has no anchor &%s before it; quote the value if a literal * is meant",
-			 name, name);
+		ERROR_AT(builder, place,
+			"the alias *%s has no anchor &%s before it; quote the value if a literal * is meant", name,
+			name);
 	}
 	if (!node) { /* something must take its place, so that what follows is read right */
 		node = new_node(builder, NODE_SCALAR, event->start_mark);
@@ -297,7 +299,7 @@ static void check_tag(struct builder *builder, const yaml_char_t *tag, yaml_mark
 
 	if (tag && strcmp(text, "!") != 0)
 		ERROR_AT(builder, place_of(mark), "YAML tags have no meaning here: remove %s%s", is_yaml ? "!!" : "",
-			 is_yaml ? text + sizeof(yaml_prefix) - 1 : fault_quote(text));
+			is_yaml ? text + sizeof(yaml_prefix) - 1 : fault_quote(text));
 }
 
 static bool has_control_bytes(const char *text, size_t length)
@@ -354,7 +356,7 @@ static void on_start(struct builder *builder, enum node_kind kind, const yaml_ev
 	check_tag(builder, is_list ? event->data.sequence_start.tag : event->data.mapping_start.tag, event->start_mark);
 	set_anchor(builder, is_list ? event->data.sequence_start.anchor : event->data.mapping_start.anchor, node);
 	node->is_open = true;
-	builder->stack[builder->depth++] = (struct frame){ node, NULL, false };
+	builder->stack[builder->depth++] = (struct frame){node, NULL, false};
 	add_weight(builder, 1, node_place(node));
 }
 
@@ -444,14 +446,14 @@ static void close_open_nodes(struct builder *builder)
 		on_end(builder);
 }
 
-void document_parse(struct arena *arena, const char *text, size_t length, struct fault_list *faults,
-		    struct document *document)
+void document_parse(
+	struct arena *arena, const char *text, size_t length, struct fault_list *faults, struct document *document)
 {
-	struct builder builder = { .arena = arena, .faults = faults };
+	struct builder builder = {.arena = arena, .faults = faults};
 
-	*document = (struct document){ NULL, false };
+	*document = (struct document){NULL, false};
 	if (!yaml_parser_initialize(&builder.parser)) {
-		fault_add(faults, FAULT_ERROR, (struct place){ 0, 0, 0 }, "out of memory");
+		fault_add(faults, FAULT_ERROR, (struct place){0, 0, 0}, "out of memory");
 		return;
 	}
 	yaml_parser_set_encoding(&builder.parser, YAML_UTF8_ENCODING);

@@ -45,7 +45,7 @@ static bool has_children(const struct dump *dump, const char *prefix)
 {
 	for (size_t i = 0; i < n_keys; i++)
 		if ((keys[i].scope & dump->scopes) && key_is_child(&keys[i], prefix) &&
-		    (keys[i].type == KEY_SECTION || !is_left_out(dump, &keys[i])))
+			(keys[i].type == KEY_SECTION || !is_left_out(dump, &keys[i])))
 			return true;
 	return false;
 }
@@ -88,7 +88,7 @@ static void print_keys(const struct dump *dump, const char *prefix, int indent)
 
 static void print_route(FILE *out, const struct config *config, const struct route *route)
 {
-	struct dump dump = { .out = out, .config = config, .scopes = KEY_ROUTE, .is_route = true };
+	struct dump dump = {.out = out, .config = config, .scopes = KEY_ROUTE, .is_route = true};
 
 	dump.owners[1] = &route->policy;
 	dump.owners[3] = route;
@@ -100,7 +100,7 @@ static void print_route(FILE *out, const struct config *config, const struct rou
 
 static void print_upstream(FILE *out, const struct config *config, const struct upstream_def *upstream)
 {
-	struct dump dump = { .out = out, .config = config, .scopes = KEY_UPSTREAM };
+	struct dump dump = {.out = out, .config = config, .scopes = KEY_UPSTREAM};
 
 	dump.owners[1] = &upstream->policy;
 	dump.owners[2] = upstream;
@@ -116,8 +116,8 @@ static void print_upstream(FILE *out, const struct config *config, const struct 
 
 void config_dump_yaml(FILE *out, const struct config *config)
 {
-	struct dump global = { .out = out, .config = config, .scopes = KEY_GLOBAL };
-	struct dump defaults = { .out = out, .config = config, .scopes = KEY_POLICY };
+	struct dump global = {.out = out, .config = config, .scopes = KEY_GLOBAL};
+	struct dump defaults = {.out = out, .config = config, .scopes = KEY_POLICY};
 
 	global.owners[0] = &config->global;
 	defaults.owners[1] = &config->defaults;

@@ -48,14 +48,14 @@ static bool expand_one(struct arena *arena, const char **at, struct text *out, c
 	has_fallback = after[0] == ':' && after[1] == '-';
 	if (length == 0 || (after != end && !has_fallback)) {
 		*why = arena_printf(arena, "%s: only ${NAME} and ${NAME:-fallback} are read; $${ stands for ${ itself",
-				    fault_quote_n(*at, (size_t)(end + 1 - *at)));
+			fault_quote_n(*at, (size_t)(end + 1 - *at)));
 		return false;
 	}
 	name = arena_strndup(arena, name_start, length);
 	value = getenv(name);
 	if (!value && !has_fallback) {
-		*why = arena_printf(arena, "the environment variable %s is not set; ${%s:-fallback} would allow that",
-				    name, name);
+		*why = arena_printf(
+			arena, "the environment variable %s is not set; ${%s:-fallback} would allow that", name, name);
 		return false;
 	}
 	*at = end + 1;
@@ -66,7 +66,7 @@ static bool expand_one(struct arena *arena, const char **at, struct text *out, c
 
 const char *environment_expand(struct arena *arena, const char *text, const char **why)
 {
-	struct text out = { NULL, 0, 0 };
+	struct text out = {NULL, 0, 0};
 	const char *at = text, *result = NULL;
 
 	if (!strstr(text, "${"))

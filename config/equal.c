@@ -45,7 +45,7 @@ static bool is_same_cidrs(const struct cidr *a, const struct cidr *b, size_t n)
 {
 	for (size_t i = 0; i < n; i++)
 		if (a[i].is_v6 != b[i].is_v6 || a[i].prefix_length != b[i].prefix_length ||
-		    memcmp(a[i].address, b[i].address, sizeof(a[i].address)) != 0)
+			memcmp(a[i].address, b[i].address, sizeof(a[i].address)) != 0)
 			return false;
 	return true;
 }
@@ -87,23 +87,52 @@ bool key_is_equal(const struct key *key, const void *owner, const void *other)
 	const void *a = (const char *)owner + key->offset, *b = (const char *)other + key->offset;
 
 	switch (key->type) {
-	case KEY_STRUCTURE: case KEY_SECTION: case N_KEY_TYPES: return true;
-	case KEY_SWITCH: case KEY_BOOL: return *(const bool *)a == *(const bool *)b;
-	case KEY_DURATION: case KEY_SIZE: case KEY_COUNT: return !memcmp(a, b, sizeof(int64_t));
-	case KEY_RATIO: case KEY_NUMBER: return !memcmp(a, b, sizeof(double));
-	case KEY_WORD: return !memcmp(a, b, sizeof(unsigned));
-	case KEY_PORT: return !memcmp(a, b, sizeof(uint16_t));
-	case KEY_NAME: case KEY_FIELD_NAME: case KEY_FILE: case KEY_SERVER_NAME:
+	case KEY_STRUCTURE:
+	case KEY_SECTION:
+	case N_KEY_TYPES:
+		return true;
+	case KEY_SWITCH:
+	case KEY_BOOL:
+		return *(const bool *)a == *(const bool *)b;
+	case KEY_DURATION:
+	case KEY_SIZE:
+	case KEY_COUNT:
+		return !memcmp(a, b, sizeof(int64_t));
+	case KEY_RATIO:
+	case KEY_NUMBER:
+		return !memcmp(a, b, sizeof(double));
+	case KEY_WORD:
+		return !memcmp(a, b, sizeof(unsigned));
+	case KEY_PORT:
+		return !memcmp(a, b, sizeof(uint16_t));
+	case KEY_NAME:
+	case KEY_FIELD_NAME:
+	case KEY_FILE:
+	case KEY_SERVER_NAME:
 		return is_same_text(*(const char *const *)a, *(const char *const *)b);
-	case KEY_METHODS: case KEY_MEDIA_TYPES: case KEY_HOST_PATTERNS: case KEY_HOST_NAMES: case KEY_PATHS: case KEY_PINS:
-	case KEY_FIELD_NAMES: case KEY_SERVERS:
+	case KEY_METHODS:
+	case KEY_MEDIA_TYPES:
+	case KEY_HOST_PATTERNS:
+	case KEY_HOST_NAMES:
+	case KEY_PATHS:
+	case KEY_PINS:
+	case KEY_FIELD_NAMES:
+	case KEY_SERVERS:
 		return is_same_list(a, b);
-	case KEY_PORTS: case KEY_CIDRS: case KEY_FIELDS: return is_same_array(key->type, a, b);
-	case KEY_CONNECT_PORTS: return is_same_connect_ports(a, b);
-	case KEY_RETRY_ON: return !memcmp(a, b, sizeof(struct retry_on));
-	case KEY_JITTER: return is_same_jitter(a, b);
-	case KEY_LISTEN: return is_same_listen(a, b);
-	case KEY_ADMIN: return is_same_admin(owner, other);
+	case KEY_PORTS:
+	case KEY_CIDRS:
+	case KEY_FIELDS:
+		return is_same_array(key->type, a, b);
+	case KEY_CONNECT_PORTS:
+		return is_same_connect_ports(a, b);
+	case KEY_RETRY_ON:
+		return !memcmp(a, b, sizeof(struct retry_on));
+	case KEY_JITTER:
+		return is_same_jitter(a, b);
+	case KEY_LISTEN:
+		return is_same_listen(a, b);
+	case KEY_ADMIN:
+		return is_same_admin(owner, other);
 	}
 	return true;
 }

@@ -11,7 +11,7 @@
 
 void fault_list_init(struct fault_list *faults)
 {
-	*faults = (struct fault_list){ 0 };
+	*faults = (struct fault_list){0};
 }
 
 void fault_list_clear(struct fault_list *faults)
@@ -41,7 +41,7 @@ void fault_list_open(struct fault_list *faults, const char *file, const char *te
 }
 
 void fault_vadd(struct fault_list *faults, enum fault_severity severity, struct place place, const char *format,
-		va_list arguments)
+	va_list arguments)
 {
 	struct fault *fault;
 	char *message;
@@ -58,8 +58,12 @@ void fault_vadd(struct fault_list *faults, enum fault_severity severity, struct 
 		if ((unsigned char)*c < 0x20 || *c == 0x7f)
 			*c = '?'; /* one line, whatever a library's message held */
 	fault = &faults->items[faults->n++];
-	*fault = (struct fault){ .severity = severity, .file = faults->file, .line = place.line, .column = place.column,
-				 .message = message, .related_line = place.related_line };
+	*fault = (struct fault){.severity = severity,
+		.file = faults->file,
+		.line = place.line,
+		.column = place.column,
+		.message = message,
+		.related_line = place.related_line};
 	if (severity == FAULT_ERROR)
 		faults->n_errors++;
 	else

@@ -12,7 +12,7 @@
 /* Words that a YAML reader, of either version, would not take for text. */
 static bool is_special_word(const char *text)
 {
-	static const char *const words[] = { "null", "true", "false", "yes", "no", "on", "off", "y", "n" };
+	static const char *const words[] = {"null", "true", "false", "yes", "no", "on", "off", "y", "n"};
 
 	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
 		if (!strcasecmp(text, words[i]))
@@ -126,7 +126,8 @@ static void print_listen(FILE *out, const struct listen_list *list)
 
 static bool is_secret_field(const char *name)
 {
-	static const char *const parts[] = { "auth", "cookie", "token", "secret", "key", "password", "credential", "session" };
+	static const char *const parts[] = {
+		"auth", "cookie", "token", "secret", "key", "password", "credential", "session"};
 
 	for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++)
 		if (strcasestr(name, parts[i]))
@@ -187,8 +188,9 @@ static void print_jitter(FILE *out, const struct backoff_rule *rule)
 {
 	char text[UNITS_TEXT_BYTES];
 
-	fputs(rule->jitter == JITTER_FRACTION ? units_format_ratio(rule->jitter_fraction, text) :
-						key_jitter_words[rule->jitter], out);
+	fputs(rule->jitter == JITTER_FRACTION ? units_format_ratio(rule->jitter_fraction, text)
+					      : key_jitter_words[rule->jitter],
+		out);
 }
 
 static void print_text(FILE *out, const struct key *key, const char *text)
@@ -210,11 +212,21 @@ static void print_number(FILE *out, const struct key *key, const void *member)
 	memcpy(&integer, member, sizeof(integer));
 	memcpy(&number, member, sizeof(number));
 	switch (key->type) {
-	case KEY_DURATION: fputs(units_format_duration(integer, text), out); break;
-	case KEY_SIZE: fputs(units_format_size(integer, text), out); break;
-	case KEY_COUNT: fputs(units_format_count(integer, text), out); break;
-	case KEY_RATIO: fputs(units_format_ratio(number, text), out); break;
-	default: fputs(units_format_number(number, text), out); break;
+	case KEY_DURATION:
+		fputs(units_format_duration(integer, text), out);
+		break;
+	case KEY_SIZE:
+		fputs(units_format_size(integer, text), out);
+		break;
+	case KEY_COUNT:
+		fputs(units_format_count(integer, text), out);
+		break;
+	case KEY_RATIO:
+		fputs(units_format_ratio(number, text), out);
+		break;
+	default:
+		fputs(units_format_number(number, text), out);
+		break;
 	}
 }
 
@@ -255,11 +267,28 @@ void key_print_value(FILE *out, const struct key *key, const void *owner)
 	const struct string_list *list = member;
 
 	switch (key->type) {
-	case KEY_STRUCTURE: case KEY_SECTION: case N_KEY_TYPES: break;
-	case KEY_SWITCH: case KEY_BOOL: print_bool(out, key, *(const bool *)member); break;
-	case KEY_DURATION: case KEY_SIZE: case KEY_COUNT: case KEY_RATIO: case KEY_NUMBER: print_number(out, key, member); break;
-	case KEY_WORD: print_word(out, key, member); break;
-	case KEY_NAME: case KEY_FIELD_NAME: case KEY_FILE: case KEY_SERVER_NAME:
+	case KEY_STRUCTURE:
+	case KEY_SECTION:
+	case N_KEY_TYPES:
+		break;
+	case KEY_SWITCH:
+	case KEY_BOOL:
+		print_bool(out, key, *(const bool *)member);
+		break;
+	case KEY_DURATION:
+	case KEY_SIZE:
+	case KEY_COUNT:
+	case KEY_RATIO:
+	case KEY_NUMBER:
+		print_number(out, key, member);
+		break;
+	case KEY_WORD:
+		print_word(out, key, member);
+		break;
+	case KEY_NAME:
+	case KEY_FIELD_NAME:
+	case KEY_FILE:
+	case KEY_SERVER_NAME:
 		print_text(out, key, *(const char *const *)member);
 		break;
 	case KEY_PORT:
@@ -274,18 +303,37 @@ void key_print_value(FILE *out, const struct key *key, const void *owner)
 		else
 			print_texts(out, list);
 		break;
-	case KEY_HOST_PATTERNS: case KEY_HOST_NAMES: print_hosts(out, list); break;
-	case KEY_METHODS: case KEY_MEDIA_TYPES: case KEY_PATHS: case KEY_PINS: case KEY_FIELD_NAMES: print_texts(out, list); break;
-	case KEY_PORTS: case KEY_CIDRS: case KEY_FIELDS: print_array(out, key->type, member); break;
+	case KEY_HOST_PATTERNS:
+	case KEY_HOST_NAMES:
+		print_hosts(out, list);
+		break;
+	case KEY_METHODS:
+	case KEY_MEDIA_TYPES:
+	case KEY_PATHS:
+	case KEY_PINS:
+	case KEY_FIELD_NAMES:
+		print_texts(out, list);
+		break;
+	case KEY_PORTS:
+	case KEY_CIDRS:
+	case KEY_FIELDS:
+		print_array(out, key->type, member);
+		break;
 	case KEY_CONNECT_PORTS:
 		if (egress->connect_any_port)
 			fputs("any", out);
 		else
 			print_ports(out, egress->connect_ports, egress->n_connect_ports);
 		break;
-	case KEY_RETRY_ON: print_retry_on(out, member); break;
-	case KEY_JITTER: print_jitter(out, member); break;
-	case KEY_LISTEN: print_listen(out, member); break;
+	case KEY_RETRY_ON:
+		print_retry_on(out, member);
+		break;
+	case KEY_JITTER:
+		print_jitter(out, member);
+		break;
+	case KEY_LISTEN:
+		print_listen(out, member);
+		break;
 	case KEY_ADMIN:
 		if (global->admin_is_on)
 			key_print_scalar(out, global->admin.text);

@@ -48,10 +48,10 @@ static const char *explain_host(struct arena *arena, const char *text)
 	for (const char *c = text; *c; c++)
 		if ((unsigned char)*c >= 0x80)
 			return arena_printf(arena, "%s: write an international name in its A-label form (xn--...)",
-					    fault_quote(text));
+				fault_quote(text));
 	if (scheme)
 		return arena_printf(arena, "%s is a URL: write the host only, %s", fault_quote(text),
-				    fault_quote_n(scheme + 3, strcspn(scheme + 3, "/:?#")));
+			fault_quote_n(scheme + 3, strcspn(scheme + 3, "/:?#")));
 	if (is_ipv6(text))
 		return arena_printf(arena, "%s: write an IPv6 address in brackets, \"[%s]\"", fault_quote(text), text);
 	if (strchr(text, '/'))
@@ -102,8 +102,9 @@ static bool is_number_like(const char *text)
 static const char *parse_bracketed(struct arena *arena, const char *text, const char **why)
 {
 	size_t length = strlen(text);
-	const char *address = length > 2 && text[length - 1] == ']' ?
-				      canonical_ipv6(arena, arena_strndup(arena, text + 1, length - 2)) : NULL;
+	const char *address = length > 2 && text[length - 1] == ']'
+				      ? canonical_ipv6(arena, arena_strndup(arena, text + 1, length - 2))
+				      : NULL;
 
 	if (!address && strchr(text, ']') && strchr(text, ']')[1] == ':')
 		*why = arena_printf(arena, "%s: a host has no port here: ports go into match.ports", fault_quote(text));
@@ -174,12 +175,14 @@ static bool explain_listen(struct arena *arena, const char *text, const char **w
 	if (strstr(text, "://"))
 		*why = arena_printf(arena, "%s is a URL: write IP:PORT only", fault_quote(text));
 	else if (!strncasecmp(text, "localhost:", 10))
-		*why = arena_printf(arena, "%s: names are not resolved here: write 127.0.0.1:%s", fault_quote(text), port);
+		*why = arena_printf(
+			arena, "%s: names are not resolved here: write 127.0.0.1:%s", fault_quote(text), port);
 	else if (has_port && (!colon || colon == text || (text[0] == '*' && colon == text + 1)))
 		*why = arena_printf(arena, "%s has no address: write 127.0.0.1:%s, or 0.0.0.0:%s for every interface",
-				    fault_quote(text), port, port);
+			fault_quote(text), port, port);
 	else if (text[0] != '[' && strchr(text, ':') != colon)
-		*why = arena_printf(arena, "%s: write an IPv6 address in brackets, as in \"[::1]:3128\"", fault_quote(text));
+		*why = arena_printf(
+			arena, "%s: write an IPv6 address in brackets, as in \"[::1]:3128\"", fault_quote(text));
 	else if (!colon && (is_ipv4(text) || text[0] == '['))
 		*why = arena_printf(arena, "%s has no port", fault_quote(text));
 	else
@@ -206,25 +209,25 @@ bool listen_parse(struct arena *arena, const char *text, struct listen_address *
 	const char *colon = strrchr(text, ':');
 	const char *host;
 	size_t length;
+	bool is_v6;
 
-	*address = (struct listen_address){ 0 };
+	*address = (struct listen_address){0};
 	if (!strncmp(text, "unix:", 5))
 		return parse_unix(arena, text, address, why);
 	if (!colon)
 		return explain_listen(arena, text, why);
 	length = (size_t)(colon - text);
-	if (text[0] == '[' && length > 2 && colon[-1] == ']')
-		host = canonical_ipv6(arena, arena_strndup(arena, text + 1, length - 2));
-	else
-		host = arena_strndup(arena, text, length);
-	if (!host || (text[0] != '[' && !is_ipv4(host)))
+	is_v6 = text[0] == '[' && length > 2 && colon[-1] == ']';
+	host = is_v6 ? canonical_ipv6(arena, arena_strndup(arena, text + 1, length - 2))
+		     : arena_strndup(arena, text, length);
+	if (!host || (!is_v6 && !is_ipv4(host)))
 		return explain_listen(arena, text, why);
 	if (!parse_port(colon + 1, &address->port)) {
 		*why = arena_printf(arena, "%s: a port is a number from 0 to 65535", fault_quote(text));
 		return false;
 	}
 	address->host = host;
-	address->text = arena_printf(arena, text[0] == '[' ? "[%s]:%u" : "%s:%u", host, address->port);
+	address->text = arena_printf(arena, is_v6 ? "[%s]:%u" : "%s:%u", host, address->port);
 	return true;
 }
 
@@ -265,15 +268,17 @@ bool cidr_parse(struct arena *arena, const char *text, struct cidr *cidr, const 
 	const char *address = arena_strndup(arena, text, slash ? (size_t)(slash - text) : strlen(text));
 	uint16_t prefix;
 
-	*cidr = (struct cidr){ 0 };
+	*cidr = (struct cidr){0};
 	cidr->is_v6 = strchr(address, ':') != NULL;
 	if (inet_pton(cidr->is_v6 ? AF_INET6 : AF_INET, address, cidr->address) != 1) {
-		*why = arena_printf(arena, "%s is not an address or range such as 10.0.0.0/8 or \"fe80::/10\"", fault_quote(text));
+		*why = arena_printf(
+			arena, "%s is not an address or range such as 10.0.0.0/8 or \"fe80::/10\"", fault_quote(text));
 		return false;
 	}
 	prefix = cidr->is_v6 ? 128 : 32;
 	if (slash && (!parse_port(slash + 1, &prefix) || prefix > (cidr->is_v6 ? 128 : 32))) {
-		*why = arena_printf(arena, "%s: the prefix length goes from 0 to %d", fault_quote(text), cidr->is_v6 ? 128 : 32);
+		*why = arena_printf(
+			arena, "%s: the prefix length goes from 0 to %d", fault_quote(text), cidr->is_v6 ? 128 : 32);
 		return false;
 	}
 	cidr->prefix_length = prefix;
@@ -311,5 +316,6 @@ bool listen_clashes(const struct listen_address *a, const struct listen_address 
 		return false;
 	if (!strcmp(a->host, b->host))
 		return true;
-	return (is_every_address(a->host) || is_every_address(b->host)) && !strchr(a->host, ':') == !strchr(b->host, ':');
+	return (is_every_address(a->host) || is_every_address(b->host)) &&
+	       !strchr(a->host, ':') == !strchr(b->host, ':');
 }

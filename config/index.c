@@ -4,11 +4,12 @@
 
 #include "private.h"
 
-struct spot *origins_add(struct config *config, const void *owner, const struct spot *inherited, const struct node *self)
+struct spot *origins_add(
+	struct config *config, const void *owner, const struct spot *inherited, const struct node *self)
 {
 	struct config_private *private = config->private;
 	struct spot *spots = arena_alloc(&private->arena, n_keys * sizeof(*spots));
-	struct spot place = { self ? self->line : 0, self ? self->column : 0 };
+	struct spot place = {self ? self->line : 0, self ? self->column : 0};
 
 	if (inherited)
 		memcpy(spots, inherited, n_keys * sizeof(*spots));
@@ -16,7 +17,7 @@ struct spot *origins_add(struct config *config, const void *owner, const struct 
 		private->max_origins = private->max_origins ? private->max_origins * 2 : 16;
 		private->origins = config_realloc(private->origins, private->max_origins * sizeof(*private->origins));
 	}
-	private->origins[private->n_origins++] = (struct origins){ owner, spots, place, false };
+	private->origins[private->n_origins++] = (struct origins){owner, spots, place, false};
 	return spots;
 }
 
@@ -36,10 +37,10 @@ void origins_sort(struct config *config)
 const struct origins *origins_find(const struct config *config, const void *owner)
 {
 	static const struct spot nowhere[256];
-	static const struct origins none = { NULL, nowhere, { 0, 0 }, false };
-	const struct origins wanted = { .owner = owner };
-	const struct origins *found = bsearch(&wanted, config->private->origins, config->private->n_origins,
-					      sizeof(wanted), compare_origins);
+	static const struct origins none = {NULL, nowhere, {0, 0}, false};
+	const struct origins wanted = {.owner = owner};
+	const struct origins *found =
+		bsearch(&wanted, config->private->origins, config->private->n_origins, sizeof(wanted), compare_origins);
 
 	return found ? found : &none;
 }
@@ -49,12 +50,12 @@ struct spot origins_spot(const struct config *config, const void *owner, const c
 	const struct origins *origins = origins_find(config, owner);
 	const struct key *key = key_find(path, KEY_GLOBAL | KEY_POLICY);
 
-	return key ? origins->spots[key_index(key)] : (struct spot){ 0, 0 };
+	return key ? origins->spots[key_index(key)] : (struct spot){0, 0};
 }
 
 struct config_origin config_origin(const struct config *config, const void *owner, const struct key *key)
 {
-	return (struct config_origin){ origins_find(config, owner)->spots[key_index(key)].line };
+	return (struct config_origin){origins_find(config, owner)->spots[key_index(key)].line};
 }
 
 static int compare_hosts(const void *left, const void *right)
@@ -82,10 +83,10 @@ static int compare_hosts_and_upstreams(const void *left, const void *right)
 static struct host_entry host_entry_of(const char *pattern, const struct upstream_def *upstream)
 {
 	if (!strcmp(pattern, "*"))
-		return (struct host_entry){ HOST_ANY, "", 0, upstream };
+		return (struct host_entry){HOST_ANY, "", 0, upstream};
 	if (pattern[0] == '*')
-		return (struct host_entry){ HOST_SUFFIX, pattern + 1, strlen(pattern + 1), upstream };
-	return (struct host_entry){ HOST_EXACT, pattern, strlen(pattern), upstream };
+		return (struct host_entry){HOST_SUFFIX, pattern + 1, strlen(pattern + 1), upstream};
+	return (struct host_entry){HOST_EXACT, pattern, strlen(pattern), upstream};
 }
 
 void hosts_index(struct config *config)
@@ -98,17 +99,17 @@ void hosts_index(struct config *config)
 	private->hosts = arena_alloc(&private->arena, n * sizeof(*private->hosts));
 	for (size_t i = 0; i < config->n_upstreams; i++)
 		for (size_t j = 0; j < config->upstreams[i].hosts.n; j++)
-			private->hosts[private->n_hosts++] =
-				host_entry_of(config->upstreams[i].hosts.items[j], &config->upstreams[i]);
+	private->hosts[private->n_hosts++] = host_entry_of(config->upstreams[i].hosts.items[j], &config->upstreams[i]);
 	qsort(private->hosts, n, sizeof(*private->hosts), compare_hosts_and_upstreams);
 }
 
-const struct host_entry *config_find_hosts(const struct config *config, enum host_kind kind, const char *text,
-					   size_t length, size_t *n)
+const struct host_entry *config_find_hosts(
+	const struct config *config, enum host_kind kind, const char *text, size_t length, size_t *n)
 {
-	const struct host_entry wanted = { kind, text, length, NULL };
+	const struct host_entry wanted = {kind, text, length, NULL};
 	const struct host_entry *hosts = config->private->hosts, *end = hosts + config->private->n_hosts;
-	const struct host_entry *found = bsearch(&wanted, hosts, config->private->n_hosts, sizeof(wanted), compare_hosts);
+	const struct host_entry *found =
+		bsearch(&wanted, hosts, config->private->n_hosts, sizeof(wanted), compare_hosts);
 	const struct host_entry *first = found;
 
 	*n = 0;

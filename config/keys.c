@@ -2,22 +2,22 @@
 
 #include <string.h>
 
-const char *const key_retry_kind_words[] = { "dns_failure", "connect_failure", "reset", "attempt_timeout",
-					     "incomplete_body", "tls_failure", "bad_response", NULL };
-const char *const key_jitter_words[] = { "full", "equal", "decorrelated", "none", NULL };
+const char *const key_retry_kind_words[] = {"dns_failure", "connect_failure", "reset", "attempt_timeout",
+	"incomplete_body", "tls_failure", "bad_response", NULL};
+const char *const key_jitter_words[] = {"full", "equal", "decorrelated", "none", NULL};
 
-static const char *const log_levels[] = { "debug", "info", "warn", "error", NULL };
-static const char *const log_formats[] = { "json", "text", NULL };
-static const char *const unmatched_words[] = { "allow", "deny", NULL };
-static const char *const half_close_words[] = { "abort", "serve", NULL };
-static const char *const nested_words[] = { "refuse", "allow", NULL };
-static const char *const override_words[] = { "off", "tighten", "any", NULL };
-static const char *const mode_words[] = { "enforce", "observe", NULL };
-static const char *const tls_versions[] = { "1.0", "1.1", "1.2", "1.3", NULL };
-static const char *const system_word[] = { "system", NULL };
-static const char *const auto_word[] = { "auto", NULL };
-static const char *const any_word[] = { "any", NULL };
-static const char *const off_word[] = { "off", NULL };
+static const char *const log_levels[] = {"debug", "info", "warn", "error", NULL};
+static const char *const log_formats[] = {"json", "text", NULL};
+static const char *const unmatched_words[] = {"allow", "deny", NULL};
+static const char *const half_close_words[] = {"abort", "serve", NULL};
+static const char *const nested_words[] = {"refuse", "allow", NULL};
+static const char *const override_words[] = {"off", "tighten", "any", NULL};
+static const char *const mode_words[] = {"enforce", "observe", NULL};
+static const char *const tls_versions[] = {"1.0", "1.1", "1.2", "1.3", NULL};
+static const char *const system_word[] = {"system", NULL};
+static const char *const auto_word[] = {"auto", NULL};
+static const char *const any_word[] = {"any", NULL};
+static const char *const off_word[] = {"off", NULL};
 
 #define OFF KEY_MAY_BE_OFF
 #define EMPTY KEY_MAY_BE_EMPTY
@@ -36,17 +36,20 @@ static const char *const off_word[] = { "off", NULL };
 #define U(member) KEY_UPSTREAM, offsetof(struct upstream_def, member)
 #define R(member) KEY_ROUTE, offsetof(struct route, member)
 
-#define ROW_(path, scope, offset, type, flags, min, max, words, built_in, doc) \
-	{ path, scope, type, flags, offset, min, max, words, built_in, doc },
+#define ROW_(path, scope, offset, type, flags, min, max, words, built_in, doc)                                         \
+	{path, scope, type, flags, offset, min, max, words, built_in, doc},
 #define ROW(path, place, ...) ROW_(path, place, __VA_ARGS__)
-#define SECTION(path, scope, doc) { path, scope, KEY_SECTION, 0, 0, 0, 0, NULL, NULL, doc },
-#define STRUCTURE(path, scope, doc) { path, scope, KEY_STRUCTURE, 0, 0, 0, 0, NULL, NULL, doc },
-#define DURATION(path, place, flags, min, max, built_in, doc) \
+#define SECTION(path, scope, doc) {path, scope, KEY_SECTION, 0, 0, 0, 0, NULL, NULL, doc},
+#define STRUCTURE(path, scope, doc) {path, scope, KEY_STRUCTURE, 0, 0, 0, 0, NULL, NULL, doc},
+#define DURATION(path, place, flags, min, max, built_in, doc)                                                          \
 	ROW(path, place, KEY_DURATION, flags, min, max, NULL, built_in, doc)
-#define SIZE(path, place, flags, min, max, built_in, doc) ROW(path, place, KEY_SIZE, flags, min, max, NULL, built_in, doc)
-#define COUNT(path, place, flags, min, max, built_in, doc) ROW(path, place, KEY_COUNT, flags, min, max, NULL, built_in, doc)
-#define RATIO(path, place, flags, min, max, built_in, doc) ROW(path, place, KEY_RATIO, flags, min, max, NULL, built_in, doc)
-#define NUMBER(path, place, flags, min, max, built_in, doc) \
+#define SIZE(path, place, flags, min, max, built_in, doc)                                                              \
+	ROW(path, place, KEY_SIZE, flags, min, max, NULL, built_in, doc)
+#define COUNT(path, place, flags, min, max, built_in, doc)                                                             \
+	ROW(path, place, KEY_COUNT, flags, min, max, NULL, built_in, doc)
+#define RATIO(path, place, flags, min, max, built_in, doc)                                                             \
+	ROW(path, place, KEY_RATIO, flags, min, max, NULL, built_in, doc)
+#define NUMBER(path, place, flags, min, max, built_in, doc)                                                            \
 	ROW(path, place, KEY_NUMBER, flags, min, max, NULL, built_in, doc)
 #define SWITCH(path, place, flags, built_in, doc) ROW(path, place, KEY_SWITCH, flags, 0, 0, NULL, built_in, doc)
 #define BOOL(path, place, flags, words, built_in, doc) ROW(path, place, KEY_BOOL, flags, 0, 0, words, built_in, doc)

@@ -21,9 +21,9 @@ static struct config *config_new(const char *path)
 {
 	struct config *config = config_realloc(NULL, sizeof(*config));
 
-	*config = (struct config){ .references = 1 };
+	*config = (struct config){.references = 1};
 	config->private = config_realloc(NULL, sizeof(*config->private));
-	*config->private = (struct config_private){ .n_origins = 0 };
+	*config->private = (struct config_private){.n_origins = 0};
 	config->path = path ? arena_strdup(&config->private->arena, path) : NULL;
 	apply_built_in(config, KEY_GLOBAL, &config->global);
 	apply_built_in(config, KEY_POLICY, &config->defaults);
@@ -56,7 +56,8 @@ static bool expect_map(struct loader *loader, const struct node *node, const cha
 		return true;
 	if (!node->is_faulty)
 		fault_add(loader->faults, FAULT_ERROR, node_place(node), "%s: expected a map of keys; found %s", what,
-			  node->kind == NODE_SCALAR && !node_is_null(node) ? fault_quote(node->text) : node_kind_word(node));
+			node->kind == NODE_SCALAR && !node_is_null(node) ? fault_quote(node->text)
+									 : node_kind_word(node));
 	return false;
 }
 
@@ -67,15 +68,16 @@ static const struct node *expect_list(struct loader *loader, const struct node *
 
 	if (!node || node->kind == NODE_LIST || node->is_faulty || node_is_null(node))
 		return node && node->kind == NODE_LIST ? node : NULL;
-	fault_add(loader->faults, FAULT_ERROR, node_place(node), "%s: expected a list, each item beginning with \"- \"; found %s",
-		  name, node->kind == NODE_SCALAR ? fault_quote(node->text) : node_kind_word(node));
+	fault_add(loader->faults, FAULT_ERROR, node_place(node),
+		"%s: expected a list, each item beginning with \"- \"; found %s", name,
+		node->kind == NODE_SCALAR ? fault_quote(node->text) : node_kind_word(node));
 	return NULL;
 }
 
 static void load_global(struct loader *loader, const struct node *root)
 {
-	struct target target = { .config = loader->config, .faults = loader->faults, .scopes = KEY_GLOBAL,
-				 .where = "at the top level" };
+	struct target target = {
+		.config = loader->config, .faults = loader->faults, .scopes = KEY_GLOBAL, .where = "at the top level"};
 
 	target.owners[SLOT_GLOBAL] = &loader->config->global;
 	target.spots[SLOT_GLOBAL] = origins_add(loader->config, &loader->config->global, NULL, root);
@@ -86,8 +88,8 @@ static void load_global(struct loader *loader, const struct node *root)
 static void load_defaults(struct loader *loader, const struct node *root)
 {
 	const struct node *node = root ? node_get(root, "defaults") : NULL;
-	struct target target = { .config = loader->config, .faults = loader->faults, .scopes = KEY_POLICY,
-				 .where = "in defaults" };
+	struct target target = {
+		.config = loader->config, .faults = loader->faults, .scopes = KEY_POLICY, .where = "in defaults"};
 
 	target.owners[SLOT_POLICY] = &loader->config->defaults;
 	target.spots[SLOT_POLICY] = origins_add(loader->config, &loader->config->defaults, NULL, node);
@@ -97,10 +99,13 @@ static void load_defaults(struct loader *loader, const struct node *root)
 }
 
 static void load_route(struct loader *loader, const struct upstream_def *upstream, const struct spot *inherited,
-		       struct route *route, const struct node *node)
+	struct route *route, const struct node *node)
 {
-	struct target target = { .config = loader->config, .faults = loader->faults, .scopes = KEY_ROUTE | KEY_POLICY,
-				 .is_route = true, .where = "in a route" };
+	struct target target = {.config = loader->config,
+		.faults = loader->faults,
+		.scopes = KEY_ROUTE | KEY_POLICY,
+		.is_route = true,
+		.where = "in a route"};
 	size_t n_errors = loader->faults->n_errors, self = loader->config->private->n_origins;
 
 	route->line = node->line;
@@ -116,8 +121,8 @@ static void load_route(struct loader *loader, const struct upstream_def *upstrea
 		route->text = arena_printf(&loader->config->private->arena, "routes[%zu]", route->index);
 }
 
-static void load_routes(struct loader *loader, struct upstream_def *upstream, const struct spot *inherited,
-			const struct node *map)
+static void load_routes(
+	struct loader *loader, struct upstream_def *upstream, const struct spot *inherited, const struct node *map)
 {
 	const struct node *list = map->kind == NODE_MAP ? expect_list(loader, map, "routes") : NULL;
 
@@ -138,15 +143,19 @@ static void require_keys(struct loader *loader, const struct upstream_def *upstr
 	if (!node_get(map, "name"))
 		fault_add(loader->faults, FAULT_ERROR, node_place(map), "an upstream needs a name");
 	if (!node_get(match, "hosts"))
-		fault_add(loader->faults, FAULT_ERROR, node_place(map), "upstream %s needs match.hosts, such as match: {hosts: "
-			  "[api.example.com]}", fault_quote(upstream->name));
+		fault_add(loader->faults, FAULT_ERROR, node_place(map),
+			"upstream %s needs match.hosts, such as match: {hosts: "
+			"[api.example.com]}",
+			fault_quote(upstream->name));
 }
 
-static void load_upstream(struct loader *loader, struct upstream_def *upstream, size_t index, const struct node *node,
-			  bool is_whole)
+static void load_upstream(
+	struct loader *loader, struct upstream_def *upstream, size_t index, const struct node *node, bool is_whole)
 {
-	struct target target = { .config = loader->config, .faults = loader->faults, .scopes = KEY_UPSTREAM | KEY_POLICY,
-				 .where = "in an upstream" };
+	struct target target = {.config = loader->config,
+		.faults = loader->faults,
+		.scopes = KEY_UPSTREAM | KEY_POLICY,
+		.where = "in an upstream"};
 
 	*upstream = loader->config->unmatched; /* built-in values and defaults */
 	upstream->name = NULL;
@@ -212,9 +221,9 @@ static const char *skip_byte_order_mark(const char *text, size_t *length)
 /* The faults decide: NULL when there is an error among them. */
 static struct config *load_text(const char *path, struct fault_list *faults)
 {
-	struct arena scratch = { NULL };
+	struct arena scratch = {NULL};
 	struct document document;
-	struct loader loader = { .faults = faults };
+	struct loader loader = {.faults = faults};
 
 	if (!yaml_check_bytes(faults->text, faults->text_length, faults))
 		return NULL;
@@ -236,7 +245,7 @@ struct config *config_load_text(const char *name, const char *text, size_t lengt
 {
 	if (length > DOCUMENT_MAX_BYTES) {
 		fault_list_open(faults, name, NULL, 0);
-		fault_add(faults, FAULT_ERROR, (struct place){ 0, 0, 0 }, "can't be read: it is larger than 1 MiB");
+		fault_add(faults, FAULT_ERROR, (struct place){0, 0, 0}, "can't be read: it is larger than 1 MiB");
 		return NULL;
 	}
 	text = skip_byte_order_mark(text, &length);
@@ -251,7 +260,7 @@ struct config *config_load(const char *path, struct fault_list *faults)
 	char *text;
 
 	if (!path) {
-		struct loader loader = { .config = config_new(NULL), .faults = faults };
+		struct loader loader = {.config = config_new(NULL), .faults = faults};
 
 		load_root(&loader, NULL, true);
 		return loader.config;

@@ -10,7 +10,7 @@
 #include "units.h"
 
 #define NUMBER_PATTERN "(0|[1-9][0-9]*)"
-#define DURATION_PATTERN \
+#define DURATION_PATTERN                                                                                               \
 	"^(?=[0-9])(" NUMBER_PATTERN "h)?(" NUMBER_PATTERN "m)?(" NUMBER_PATTERN "s)?(" NUMBER_PATTERN "ms)?$"
 #define SIZE_PATTERN "^" NUMBER_PATTERN "(B|KB|MB|GB|KiB|MiB|GiB)?$"
 #define RATIO_PATTERN "^" NUMBER_PATTERN "([.][0-9]+)?%?$"
@@ -55,7 +55,7 @@ static void print_json_node(FILE *out, const struct node *node)
 
 static void print_default(FILE *out, const struct key *key)
 {
-	struct arena arena = { NULL };
+	struct arena arena = {NULL};
 	struct fault_list faults;
 	struct document document;
 
@@ -170,34 +170,96 @@ static void print_jitter(FILE *out)
 static void print_type(FILE *out, const struct key *key)
 {
 	switch (key->type) {
-	case KEY_STRUCTURE: case KEY_SECTION: case N_KEY_TYPES: case KEY_SWITCH: print_bool(out, key); break;
-	case KEY_DURATION: print_pattern(out, DURATION_PATTERN); break;
-	case KEY_SIZE: print_numbers(out, "integer", key->min, key->max, SIZE_PATTERN); break;
-	case KEY_COUNT: print_numbers(out, "integer", key->min, key->max, "^" NUMBER_PATTERN "$"); break;
-	case KEY_RATIO: print_numbers(out, "number", key->min, key->max, RATIO_PATTERN); break;
-	case KEY_NUMBER: print_numbers(out, "number", key->min, key->max, DECIMAL_PATTERN); break;
-	case KEY_BOOL: print_bool(out, key); break;
-	case KEY_WORD: print_word(out, key); break;
-	case KEY_NAME: fputs("{\"type\":[\"string\",\"number\"]}", out); break;
-	case KEY_FIELD_NAME: print_pattern(out, TOKEN_PATTERN); break;
-	case KEY_FILE: fputs("{\"type\":\"string\",\"minLength\":1}", out); break;
-	case KEY_SERVER_NAME: fputs("{\"type\":\"string\",\"minLength\":1}", out); break;
-	case KEY_PORT: print_numbers(out, "integer", 1, 65535, "^[1-9][0-9]{0,4}$"); break;
-	case KEY_METHODS: case KEY_FIELD_NAMES: print_list(out, TOKEN_PATTERN); break;
-	case KEY_MEDIA_TYPES: print_list(out, "^[^/;* ]+/[^/;* ]+$"); break;
-	case KEY_HOST_PATTERNS: print_list(out, "^([*]|([*][.])?[^*/ :]+|\\[[0-9A-Fa-f:.]+\\])$"); break;
-	case KEY_HOST_NAMES: print_list(out, "^([^*/ :]+|\\[[0-9A-Fa-f:.]+\\])$"); break;
-	case KEY_PATHS: print_list(out, "^[/*][^?#]*$"); break;
-	case KEY_PINS: print_list(out, "^sha256/[A-Za-z0-9+/]{43}=$"); break;
-	case KEY_SERVERS: fputs("{\"const\":\"system\"},", out); print_list(out, "^[0-9A-Fa-f.:\\[\\]]+$"); break;
-	case KEY_PORTS: print_ports(out); break;
-	case KEY_CIDRS: print_list(out, "^[0-9A-Fa-f.:]+(/[0-9]{1,3})?$"); break;
-	case KEY_FIELDS: print_fields(out); break;
-	case KEY_CONNECT_PORTS: fputs("{\"const\":\"any\"},", out); print_ports(out); break;
-	case KEY_RETRY_ON: print_retry_on(out); break;
-	case KEY_JITTER: print_jitter(out); break;
-	case KEY_LISTEN: print_listen(out, true); break;
-	case KEY_ADMIN: print_listen(out, false); break;
+	case KEY_STRUCTURE:
+	case KEY_SECTION:
+	case N_KEY_TYPES:
+	case KEY_SWITCH:
+		print_bool(out, key);
+		break;
+	case KEY_DURATION:
+		print_pattern(out, DURATION_PATTERN);
+		break;
+	case KEY_SIZE:
+		print_numbers(out, "integer", key->min, key->max, SIZE_PATTERN);
+		break;
+	case KEY_COUNT:
+		print_numbers(out, "integer", key->min, key->max, "^" NUMBER_PATTERN "$");
+		break;
+	case KEY_RATIO:
+		print_numbers(out, "number", key->min, key->max, RATIO_PATTERN);
+		break;
+	case KEY_NUMBER:
+		print_numbers(out, "number", key->min, key->max, DECIMAL_PATTERN);
+		break;
+	case KEY_BOOL:
+		print_bool(out, key);
+		break;
+	case KEY_WORD:
+		print_word(out, key);
+		break;
+	case KEY_NAME:
+		fputs("{\"type\":[\"string\",\"number\"]}", out);
+		break;
+	case KEY_FIELD_NAME:
+		print_pattern(out, TOKEN_PATTERN);
+		break;
+	case KEY_FILE:
+		fputs("{\"type\":\"string\",\"minLength\":1}", out);
+		break;
+	case KEY_SERVER_NAME:
+		fputs("{\"type\":\"string\",\"minLength\":1}", out);
+		break;
+	case KEY_PORT:
+		print_numbers(out, "integer", 1, 65535, "^[1-9][0-9]{0,4}$");
+		break;
+	case KEY_METHODS:
+	case KEY_FIELD_NAMES:
+		print_list(out, TOKEN_PATTERN);
+		break;
+	case KEY_MEDIA_TYPES:
+		print_list(out, "^[^/;* ]+/[^/;* ]+$");
+		break;
+	case KEY_HOST_PATTERNS:
+		print_list(out, "^([*]|([*][.])?[^*/ :]+|\\[[0-9A-Fa-f:.]+\\])$");
+		break;
+	case KEY_HOST_NAMES:
+		print_list(out, "^([^*/ :]+|\\[[0-9A-Fa-f:.]+\\])$");
+		break;
+	case KEY_PATHS:
+		print_list(out, "^[/*][^?#]*$");
+		break;
+	case KEY_PINS:
+		print_list(out, "^sha256/[A-Za-z0-9+/]{43}=$");
+		break;
+	case KEY_SERVERS:
+		fputs("{\"const\":\"system\"},", out);
+		print_list(out, "^[0-9A-Fa-f.:\\[\\]]+$");
+		break;
+	case KEY_PORTS:
+		print_ports(out);
+		break;
+	case KEY_CIDRS:
+		print_list(out, "^[0-9A-Fa-f.:]+(/[0-9]{1,3})?$");
+		break;
+	case KEY_FIELDS:
+		print_fields(out);
+		break;
+	case KEY_CONNECT_PORTS:
+		fputs("{\"const\":\"any\"},", out);
+		print_ports(out);
+		break;
+	case KEY_RETRY_ON:
+		print_retry_on(out);
+		break;
+	case KEY_JITTER:
+		print_jitter(out);
+		break;
+	case KEY_LISTEN:
+		print_listen(out, true);
+		break;
+	case KEY_ADMIN:
+		print_listen(out, false);
+		break;
 	}
 }
 
@@ -211,7 +273,7 @@ static void print_description(FILE *out, const struct key *key)
 	char text[512];
 
 	snprintf(text, sizeof(text), "%s%s%s%s", key->doc, key->built_in && *key->built_in ? ". Built-in: " : "",
-		 key->built_in ? key->built_in : "", key->flags & KEY_NOT_SUPPORTED_YET ? ". Not supported yet" : "");
+		key->built_in ? key->built_in : "", key->flags & KEY_NOT_SUPPORTED_YET ? ". Not supported yet" : "");
 	print_member(out, "description", text);
 }
 
@@ -223,7 +285,7 @@ static void print_leaf(FILE *out, const struct key *key)
 	fputs(",\"anyOf\":[", out);
 	print_type(out, key);
 	if (key->words && key->type != KEY_BOOL && key->type != KEY_WORD && key->type != KEY_RETRY_ON &&
-	    key->type != KEY_JITTER && key->type != KEY_SERVERS && key->type != KEY_CONNECT_PORTS) {
+		key->type != KEY_JITTER && key->type != KEY_SERVERS && key->type != KEY_CONNECT_PORTS) {
 		fputs(",{\"enum\":[", out);
 		print_words(out, key->words);
 		fputs("]}", out);
@@ -313,10 +375,10 @@ static void print_properties(FILE *out, const struct map *map, const char *prefi
 	}
 }
 
-static void print_map(FILE *out, const char *name, unsigned scopes, const char *description, bool may_be_empty,
-		      const char *required)
+static void print_map(
+	FILE *out, const char *name, unsigned scopes, const char *description, bool may_be_empty, const char *required)
 {
-	const struct map map = { scopes, scopes & KEY_ROUTE, false };
+	const struct map map = {scopes, scopes & KEY_ROUTE, false};
 
 	fprintf(out, ",\n\"%s\":{\"type\":[\"object\"%s],", name, may_be_empty ? ",\"null\"" : "");
 	print_member(out, "description", description);
@@ -327,10 +389,11 @@ static void print_map(FILE *out, const char *name, unsigned scopes, const char *
 
 static void print_definitions(FILE *out)
 {
-	const struct map map = { KEY_POLICY, false, true };
+	const struct map map = {KEY_POLICY, false, true};
 
 	fputs("\"$defs\":{\n\"environment\":{\"type\":\"string\",\"pattern\":\"[$][{]\",\"description\":\"${NAME} or "
-	      "${NAME:-fallback}, read from the environment\"}", out);
+	      "${NAME:-fallback}, read from the environment\"}",
+		out);
 	for (size_t i = 0; i < n_keys; i++) {
 		if (keys[i].scope != KEY_POLICY || !key_is_child(&keys[i], ""))
 			continue;
@@ -344,18 +407,20 @@ static void print_definitions(FILE *out)
 	}
 	print_map(out, "policy", KEY_POLICY, "The policy that every upstream starts from", true, "");
 	print_map(out, "upstream", KEY_POLICY | KEY_UPSTREAM, "Hosts that get a policy of their own", false,
-		  ",\"anyOf\":[{\"required\":[\"name\",\"match\"]},{\"required\":[\"<<\"]}]");
+		",\"anyOf\":[{\"required\":[\"name\",\"match\"]},{\"required\":[\"<<\"]}]");
 	print_map(out, "route", KEY_POLICY | KEY_ROUTE, "A policy for some methods and paths", false, "");
 	fputs("\n}", out);
 }
 
 void schema_print(FILE *out)
 {
-	const struct map map = { KEY_GLOBAL, false, true };
+	const struct map map = {KEY_GLOBAL, false, true};
 
 	fputs("{\"$schema\":\"https://json-schema.org/draft/2020-12/schema\",\n\"title\":\"Evenkeel policy file\",\n"
-	      "\"type\":[\"object\",\"null\"],\n\"additionalProperties\":false,\n\"patternProperties\":{\"^x-\":{\"description\":"
-	      "\"Not read; a place for anchors\"}},\n\"properties\":{", out);
+	      "\"type\":[\"object\",\"null\"],\n\"additionalProperties\":false,\n\"patternProperties\":{\"^x-\":{"
+	      "\"description\":"
+	      "\"Not read; a place for anchors\"}},\n\"properties\":{",
+		out);
 	print_properties(out, &map, "");
 	fputs("},\n", out);
 	print_definitions(out);

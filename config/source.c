@@ -15,7 +15,7 @@
 
 static char *refuse(struct fault_list *faults, char *bytes, const char *reason)
 {
-	fault_add(faults, FAULT_ERROR, (struct place){ 0, 0, 0 }, "can't be read: %s", reason);
+	fault_add(faults, FAULT_ERROR, (struct place){0, 0, 0}, "can't be read: %s", reason);
 	free(bytes);
 	return NULL;
 }
@@ -42,7 +42,7 @@ static char *read_all(int fd, size_t *length, struct fault_list *faults)
 
 	*length = 0;
 	for (;;) {
-		struct pollfd readable = { fd, POLLIN, 0 };
+		struct pollfd readable = {fd, POLLIN, 0};
 		int ready = poll(&readable, 1, PIPE_PATIENCE_MS);
 		ssize_t n;
 

@@ -15,11 +15,11 @@ struct unit {
 	int64_t factor;
 };
 
-static const struct unit duration_units[] = { { "h", 3600000 }, { "m", 60000 }, { "s", 1000 }, { "ms", 1 } };
+static const struct unit duration_units[] = {{"h", 3600000}, {"m", 60000}, {"s", 1000}, {"ms", 1}};
 #define N_DURATION_UNITS (sizeof(duration_units) / sizeof(duration_units[0]))
 
-static const struct unit size_units[] = { { "GiB", 1 << 30 }, { "MiB", 1 << 20 }, { "KiB", 1 << 10 },
-					  { "GB", 1000000000 }, { "MB", 1000000 }, { "KB", 1000 }, { "B", 1 } };
+static const struct unit size_units[] = {{"GiB", 1 << 30}, {"MiB", 1 << 20}, {"KiB", 1 << 10}, {"GB", 1000000000},
+	{"MB", 1000000}, {"KB", 1000}, {"B", 1}};
 #define N_SIZE_UNITS (sizeof(size_units) / sizeof(size_units[0]))
 
 static bool refuse(char *why, const char *format, ...) __attribute__((format(printf, 2, 3)));
@@ -61,8 +61,8 @@ static bool is_decimal(const char *text)
 {
 	const char *dot = strchr(text, '.');
 
-	return dot ? is_digits(text, (size_t)(dot - text)) && is_digits(dot + 1, strlen(dot + 1)) :
-		     is_digits(text, strlen(text));
+	return dot ? is_digits(text, (size_t)(dot - text)) && is_digits(dot + 1, strlen(dot + 1))
+		   : is_digits(text, strlen(text));
 }
 
 static const struct unit *find_unit(const struct unit *units, size_t n_units, const char *name, size_t length)
@@ -86,7 +86,7 @@ static bool refuse_number_traps(const char *text, char *why)
 		return !refuse(why, "%s: only decimal numbers are read", fault_quote(text));
 	if (text[0] == '0' && text[1] >= '0' && text[1] <= '9')
 		return !refuse(why, "%s begins with 0, which YAML readers take for octal: write it without the zero",
-			       fault_quote(text));
+			fault_quote(text));
 	if (isdigit((unsigned char)text[0]) && strpbrk(text, "_,"))
 		return !refuse(why, "%s: write the digits without separators", fault_quote(text));
 	if (isdigit((unsigned char)text[0]) && strpbrk(text, " \t"))
@@ -98,8 +98,8 @@ static bool refuse_duration_unit(const char *text, const char *unit, size_t leng
 {
 	static const struct {
 		const char *wrong, *right;
-	} hints[] = { { "d", "days are written in hours, such as 24h" }, { "w", "weeks are written in hours" },
-		      { "us", "the smallest unit is ms" }, { "ns", "the smallest unit is ms" } };
+	} hints[] = {{"d", "days are written in hours, such as 24h"}, {"w", "weeks are written in hours"},
+		{"us", "the smallest unit is ms"}, {"ns", "the smallest unit is ms"}};
 
 	if (length == 0)
 		return refuse(why, "%s has no unit: write %ss or %sms", fault_quote(text), text, text);
@@ -125,10 +125,10 @@ bool units_parse_duration(const char *text, int64_t *ms, char why[static UNITS_W
 		const char *start = at;
 
 		if (!take_digits(&at, &value))
-			return *start >= '0' && *start <= '9' ?
-				       refuse(why, "%s is too large", fault_quote(text)) :
-				       refuse(why, "%s is not a duration: write for example 250ms, 2s or 1m30s",
-					      fault_quote(text));
+			return *start >= '0' && *start <= '9'
+				       ? refuse(why, "%s is too large", fault_quote(text))
+				       : refuse(why, "%s is not a duration: write for example 250ms, 2s or 1m30s",
+						 fault_quote(text));
 		if (*at == '.')
 			return refuse(why, "%s: no fractions: write 1.5s as 1500ms", fault_quote(text));
 		length = strcspn(at, "0123456789");
@@ -136,7 +136,8 @@ bool units_parse_duration(const char *text, int64_t *ms, char why[static UNITS_W
 		if (!unit)
 			return refuse_duration_unit(text, at, length, why);
 		if (unit->factor >= last_factor)
-			return refuse(why, "%s: units go from large to small, each once, as in 1m30s", fault_quote(text));
+			return refuse(
+				why, "%s: units go from large to small, each once, as in 1m30s", fault_quote(text));
 		if (__builtin_mul_overflow(value, unit->factor, &value) || __builtin_add_overflow(total, value, &total))
 			return refuse(why, "%s is too large", fault_quote(text));
 		last_factor = unit->factor;
@@ -154,9 +155,10 @@ static bool refuse_size_unit(const char *text, int64_t value, const char *unit, 
 	if (*unit == '.')
 		return refuse(why, "%s: no fractions: write 1.5MiB as 1536KiB", fault_quote(text));
 	if (strchr("KMG", first))
-		return refuse(why, "%s: write %lld%ciB (1024) or %lld%cB (1000)", fault_quote(text), (long long)value, first,
-			      (long long)value, first);
-	return refuse(why, "%s is not a size: the units are KiB MiB GiB, KB MB GB, or none for bytes", fault_quote(text));
+		return refuse(why, "%s: write %lld%ciB (1024) or %lld%cB (1000)", fault_quote(text), (long long)value,
+			first, (long long)value, first);
+	return refuse(
+		why, "%s is not a size: the units are KiB MiB GiB, KB MB GB, or none for bytes", fault_quote(text));
 }
 
 bool units_parse_size(const char *text, int64_t *bytes, char why[static UNITS_WHY_BYTES])

@@ -7,7 +7,7 @@
 
 static struct place place_of(struct spot spot, unsigned related_line)
 {
-	return (struct place){ spot.line, spot.column, related_line == spot.line ? 0 : related_line };
+	return (struct place){spot.line, spot.column, related_line == spot.line ? 0 : related_line};
 }
 
 static struct spot upstream_spot(const struct config *config, const struct upstream_def *upstream, const char *path)
@@ -29,14 +29,15 @@ static void check_names(const struct config *config, struct fault_list *faults)
 
 		if (!strcmp(upstream->name, "default") || !strcmp(upstream->name, "-"))
 			fault_add(faults, FAULT_ERROR, place_of(spot, 0), "the name %s is taken by the proxy itself",
-				  fault_quote(upstream->name));
+				fault_quote(upstream->name));
 		for (size_t j = 0; j < i; j++) {
 			struct spot first = upstream_spot(config, &config->upstreams[j], "name");
 
 			if (strcmp(config->upstreams[j].name, upstream->name) != 0)
 				continue;
 			fault_add(faults, FAULT_ERROR, place_of(spot, first.line),
-				  "the name %s is taken by the upstream on line %u", fault_quote(upstream->name), first.line);
+				"the name %s is taken by the upstream on line %u", fault_quote(upstream->name),
+				first.line);
 			break;
 		}
 	}
@@ -67,7 +68,7 @@ static bool ports_tie(const struct upstream_def *a, const struct upstream_def *b
 }
 
 static void report_tie(const struct config *config, struct fault_list *faults, const struct host_entry *first,
-		       const struct host_entry *second, uint16_t port)
+	const struct host_entry *second, uint16_t port)
 {
 	struct spot spot = upstream_spot(config, second->upstream, "match.hosts");
 	struct spot before = upstream_spot(config, first->upstream, "match.hosts");
@@ -81,8 +82,8 @@ static void report_tie(const struct config *config, struct fault_list *faults, c
 		fault_add(faults, FAULT_ERROR, place_of(spot, 0), "match.hosts: %s is listed twice", fault_quote(host));
 	else
 		fault_add(faults, FAULT_ERROR, place_of(spot, before.line),
-			  "match.hosts: %s%s belongs to upstream %s already (line %u): the two tie", fault_quote(host), at_port,
-			  fault_quote(first->upstream->name), before.line);
+			"match.hosts: %s%s belongs to upstream %s already (line %u): the two tie", fault_quote(host),
+			at_port, fault_quote(first->upstream->name), before.line);
 }
 
 static bool is_same_host(const struct host_entry *a, const struct host_entry *b)
@@ -91,8 +92,8 @@ static bool is_same_host(const struct host_entry *a, const struct host_entry *b)
 }
 
 /*
- * Entries of one host are neighbours in the sorted index, in file order. Each is held against those before it, up to the
- * first tie; MAX_COMPARED bounds that for a host that hundreds of upstreams list with ports of their own.
+ * Entries of one host are neighbours in the sorted index, in file order. Each is held against those before it, up to
+ * the first tie; MAX_COMPARED bounds that for a host that hundreds of upstreams list with ports of their own.
  */
 #define MAX_COMPARED 256
 
@@ -106,7 +107,8 @@ static void check_ties(const struct config *config, struct fault_list *faults)
 		for (size_t j = i; j-- > least && is_same_host(&hosts[j], &hosts[i]);) {
 			uint16_t port = 0;
 
-			if (hosts[j].upstream != hosts[i].upstream && !ports_tie(hosts[j].upstream, hosts[i].upstream, &port))
+			if (hosts[j].upstream != hosts[i].upstream &&
+				!ports_tie(hosts[j].upstream, hosts[i].upstream, &port))
 				continue;
 			report_tie(config, faults, &hosts[j], &hosts[i], port);
 			break;
@@ -119,14 +121,15 @@ static void check_emptiness(const struct config *config, struct fault_list *faul
 	for (size_t i = 0; i < config->n_upstreams; i++) {
 		const struct upstream_def *upstream = &config->upstreams[i];
 		const struct spot *spots = origins_find(config, upstream)->spots;
-		const struct key *hosts = key_find("match.hosts", KEY_UPSTREAM), *ports = key_find("match.ports", KEY_UPSTREAM);
+		const struct key *hosts = key_find("match.hosts", KEY_UPSTREAM),
+				 *ports = key_find("match.ports", KEY_UPSTREAM);
 
 		if (spots[key_index(hosts)].line && upstream->hosts.n == 0)
 			fault_add(faults, FAULT_ERROR, place_of(spots[key_index(hosts)], 0),
-				  "match.hosts is empty: this upstream can never match");
+				"match.hosts is empty: this upstream can never match");
 		if (spots[key_index(ports)].line && upstream->n_ports == 0)
 			fault_add(faults, FAULT_ERROR, place_of(spots[key_index(ports)], 0),
-				  "match.ports is empty: leave it out to match any port");
+				"match.ports is empty: leave it out to match any port");
 	}
 }
 
@@ -146,12 +149,13 @@ static void check_clash(struct fault_list *faults, const struct listener *listen
 		if (!listen_clashes(listeners[j].address, listeners[i].address))
 			continue;
 		if (line)
-			fault_add(faults, FAULT_ERROR, place_of(listeners[i].spot, line), "%s: %s is taken by %s on line %u",
-				  listeners[i].what, fault_quote(listeners[i].address->text), listeners[j].what, line);
+			fault_add(faults, FAULT_ERROR, place_of(listeners[i].spot, line),
+				"%s: %s is taken by %s on line %u", listeners[i].what,
+				fault_quote(listeners[i].address->text), listeners[j].what, line);
 		else
-			fault_add(faults, FAULT_ERROR, place_of(listeners[i].spot, 0), "%s: %s is taken by %s (built-in %s)",
-				  listeners[i].what, fault_quote(listeners[i].address->text), listeners[j].what,
-				  listeners[j].address->text);
+			fault_add(faults, FAULT_ERROR, place_of(listeners[i].spot, 0),
+				"%s: %s is taken by %s (built-in %s)", listeners[i].what,
+				fault_quote(listeners[i].address->text), listeners[j].what, listeners[j].address->text);
 		return;
 	}
 }
@@ -165,10 +169,11 @@ static size_t count_listeners(const struct config *config)
 	return n;
 }
 
-static size_t add_listeners(struct listener *out, size_t n, const struct listen_list *list, struct spot spot, const char *what)
+static size_t add_listeners(
+	struct listener *out, size_t n, const struct listen_list *list, struct spot spot, const char *what)
 {
 	for (size_t i = 0; i < list->n; i++)
-		out[n++] = (struct listener){ &list->items[i], spot, what };
+		out[n++] = (struct listener){&list->items[i], spot, what};
 	return n;
 }
 
@@ -177,10 +182,11 @@ static size_t add_listeners(struct listener *out, size_t n, const struct listen_
 static void check_listeners(const struct config *config, struct fault_list *faults)
 {
 	const struct global_rule *global = &config->global;
-	struct arena scratch = { NULL };
+	struct arena scratch = {NULL};
 	struct listener *all = arena_alloc(&scratch, count_listeners(config) * sizeof(*all));
-	const struct listen_list admin = { &global->admin, global->admin_is_on ? 1 : 0 };
-	struct spot admin_spot = origins_spot(config, global, "admin"), listen_spot = origins_spot(config, global, "listen");
+	const struct listen_list admin = {&global->admin, global->admin_is_on ? 1 : 0};
+	struct spot admin_spot = origins_spot(config, global, "admin"),
+		    listen_spot = origins_spot(config, global, "listen");
 	size_t n = add_listeners(all, 0, &global->listen, listen_spot, "listen");
 
 	/* what is built-in is not to blame: the fault is at what the file says */
@@ -192,11 +198,11 @@ static void check_listeners(const struct config *config, struct fault_list *faul
 		n++;
 	}
 	for (size_t i = 0; i < config->n_upstreams; i++)
-		n = add_listeners(all, n, &config->upstreams[i].listen, upstream_spot(config, &config->upstreams[i], "listen"),
-				  "listen");
+		n = add_listeners(all, n, &config->upstreams[i].listen,
+			upstream_spot(config, &config->upstreams[i], "listen"), "listen");
 	if (n > MAX_LISTENERS)
 		fault_add(faults, FAULT_ERROR, place_of(all[MAX_LISTENERS].spot, 0), "more than %d listen addresses",
-			  MAX_LISTENERS);
+			MAX_LISTENERS);
 	for (size_t i = 1; i < n && n <= MAX_LISTENERS; i++)
 		check_clash(faults, all, i);
 	arena_clear(&scratch);
@@ -209,15 +215,16 @@ static void check_reach(const struct config *config, struct fault_list *faults)
 	for (size_t i = 0; i < global->listen.n; i++)
 		if (!listen_is_local(&global->listen.items[i]))
 			fault_add(faults, FAULT_WARNING, place_of(origins_spot(config, global, "listen"), 0),
-				  "listen: whoever reaches %s can use this proxy", global->listen.items[i].text);
+				"listen: whoever reaches %s can use this proxy", global->listen.items[i].text);
 	if (global->listen.n == 0)
-		fault_add(faults, FAULT_ERROR, place_of(origins_spot(config, global, "listen"), 0), "listen: no address");
+		fault_add(
+			faults, FAULT_ERROR, place_of(origins_spot(config, global, "listen"), 0), "listen: no address");
 	if (global->admin_is_on && !listen_is_local(&global->admin))
 		fault_add(faults, FAULT_WARNING, place_of(origins_spot(config, global, "admin"), 0),
-			  "admin: whoever reaches %s can reload and drain this proxy", global->admin.text);
+			"admin: whoever reaches %s can reload and drain this proxy", global->admin.text);
 	if (global->unmatched_deny && config->n_upstreams == 0)
 		fault_add(faults, FAULT_WARNING, place_of(origins_spot(config, global, "unmatched"), 0),
-			  "unmatched: deny without any upstream refuses every request");
+			"unmatched: deny without any upstream refuses every request");
 }
 
 /* ---- one upstream ---- */
@@ -231,7 +238,8 @@ static size_t count_exact_hosts(const struct upstream_def *upstream)
 	return n;
 }
 
-static void check_local_port(const struct config *config, struct fault_list *faults, const struct upstream_def *upstream)
+static void check_local_port(
+	const struct config *config, struct fault_list *faults, const struct upstream_def *upstream)
 {
 	struct spot spot = upstream_spot(config, upstream, "listen");
 	size_t n_exact = count_exact_hosts(upstream);
@@ -240,11 +248,12 @@ static void check_local_port(const struct config *config, struct fault_list *fau
 		return;
 	if (n_exact == 0)
 		fault_add(faults, FAULT_ERROR, place_of(spot, 0),
-			  "listen: a local port leads to one host, but match.hosts names none without a *");
+			"listen: a local port leads to one host, but match.hosts names none without a *");
 	for (size_t i = 0; i < upstream->listen.n; i++)
 		if (!listen_is_local(&upstream->listen.items[i]))
-			fault_add(faults, FAULT_WARNING, place_of(spot, 0), "listen: whoever reaches %s can use upstream %s",
-				  upstream->listen.items[i].text, fault_quote(upstream->name));
+			fault_add(faults, FAULT_WARNING, place_of(spot, 0),
+				"listen: whoever reaches %s can use upstream %s", upstream->listen.items[i].text,
+				fault_quote(upstream->name));
 }
 
 static void check_tls(const struct config *config, struct fault_list *faults, const struct upstream_def *upstream)
@@ -253,20 +262,22 @@ static void check_tls(const struct config *config, struct fault_list *faults, co
 
 	if (!tls->client_cert != !tls->client_key)
 		fault_add(faults, FAULT_ERROR,
-			  place_of(upstream_spot(config, upstream, tls->client_cert ? "tls.client_cert" : "tls.client_key"), 0),
-			  "tls: client_cert and client_key go together; %s is missing",
-			  tls->client_cert ? "client_key" : "client_cert");
+			place_of(upstream_spot(
+					 config, upstream, tls->client_cert ? "tls.client_cert" : "tls.client_key"),
+				0),
+			"tls: client_cert and client_key go together; %s is missing",
+			tls->client_cert ? "client_key" : "client_cert");
 	if (!tls->verify)
 		fault_add(faults, FAULT_WARNING, place_of(upstream_spot(config, upstream, "tls.verify"), 0),
-			  tls->pins.n ? "tls.verify: off: only the pins tell who answers for upstream %s" :
-					"tls.verify: off: anyone on the way can answer for upstream %s",
-			  fault_quote(upstream->name));
+			tls->pins.n ? "tls.verify: off: only the pins tell who answers for upstream %s"
+				    : "tls.verify: off: anyone on the way can answer for upstream %s",
+			fault_quote(upstream->name));
 	if (tls->min_version < TLS_1_2)
 		fault_add(faults, FAULT_WARNING, place_of(upstream_spot(config, upstream, "tls.min_version"), 0),
-			  "tls.min_version: TLS before 1.2 is broken (RFC 8996)");
+			"tls.min_version: TLS before 1.2 is broken (RFC 8996)");
 	if (upstream->port && !tls->originate)
 		fault_add(faults, FAULT_WARNING, place_of(upstream_spot(config, upstream, "port"), 0),
-			  "port: does nothing without tls.originate: on");
+			"port: does nothing without tls.originate: on");
 }
 
 void validate_config(const struct config *config, struct fault_list *faults)

@@ -27,7 +27,7 @@ static bool is_own(const struct judge *judge, const char *path)
 {
 	size_t index = key_index(key_find(path, KEY_POLICY));
 	struct spot spot = judge->origins->spots[index];
-	struct spot above = judge->inherited ? judge->inherited->spots[index] : (struct spot){ 0, 0 };
+	struct spot above = judge->inherited ? judge->inherited->spots[index] : (struct spot){0, 0};
 
 	return spot.line != above.line || spot.column != above.column;
 }
@@ -64,7 +64,7 @@ static void warn_pair(const struct judge *judge, const char *path, const char *o
 		spot = related;
 		related = swap;
 	}
-	place = (struct place){ spot.line, spot.column, related.line == spot.line ? 0 : related.line };
+	place = (struct place){spot.line, spot.column, related.line == spot.line ? 0 : related.line};
 	va_start(arguments, format);
 	fault_vadd(judge->faults, FAULT_WARNING, place, format, arguments);
 	va_end(arguments);
@@ -89,32 +89,33 @@ static void judge_timeouts(const struct judge *judge)
 
 	if (is_over(t->attempt_ms, t->total_ms) && (may_retry || is_own(judge, "timeouts.attempt")))
 		warn_pair(judge, "timeouts.attempt", "timeouts.total",
-			  "timeouts.attempt %s is longer than timeouts.total %s: one slow attempt takes all the time there is",
-			  shown(judge, "timeouts.attempt"), shown(judge, "timeouts.total"));
+			"timeouts.attempt %s is longer than timeouts.total %s: one slow attempt takes all the time "
+			"there is",
+			shown(judge, "timeouts.attempt"), shown(judge, "timeouts.total"));
 	if (is_over(t->connect_ms, t->total_ms))
 		warn_pair(judge, "timeouts.connect", "timeouts.total",
-			  "timeouts.connect %s is longer than timeouts.total %s, which cuts it short",
-			  shown(judge, "timeouts.connect"), shown(judge, "timeouts.total"));
+			"timeouts.connect %s is longer than timeouts.total %s, which cuts it short",
+			shown(judge, "timeouts.connect"), shown(judge, "timeouts.total"));
 	else if (is_over(t->connect_ms, t->attempt_ms) && is_written(judge, "timeouts.connect"))
 		warn_pair(judge, "timeouts.connect", "timeouts.attempt",
-			  "timeouts.connect %s is longer than timeouts.attempt %s, which cuts it short",
-			  shown(judge, "timeouts.connect"), shown(judge, "timeouts.attempt"));
+			"timeouts.connect %s is longer than timeouts.attempt %s, which cuts it short",
+			shown(judge, "timeouts.connect"), shown(judge, "timeouts.attempt"));
 	if (is_over(t->tls_handshake_ms, t->attempt_ms) && is_written(judge, "timeouts.tls_handshake"))
 		warn_pair(judge, "timeouts.tls_handshake", "timeouts.attempt",
-			  "timeouts.tls_handshake %s is longer than timeouts.attempt %s, which cuts it short",
-			  shown(judge, "timeouts.tls_handshake"), shown(judge, "timeouts.attempt"));
+			"timeouts.tls_handshake %s is longer than timeouts.attempt %s, which cuts it short",
+			shown(judge, "timeouts.tls_handshake"), shown(judge, "timeouts.attempt"));
 	if (is_over(t->response_headers_ms, t->attempt_ms))
 		warn_pair(judge, "timeouts.response_headers", "timeouts.attempt",
-			  "timeouts.response_headers %s is longer than timeouts.attempt %s, which cuts it short",
-			  shown(judge, "timeouts.response_headers"), shown(judge, "timeouts.attempt"));
+			"timeouts.response_headers %s is longer than timeouts.attempt %s, which cuts it short",
+			shown(judge, "timeouts.response_headers"), shown(judge, "timeouts.attempt"));
 	if (is_over(t->pool_wait_ms, t->total_ms) && is_written(judge, "timeouts.pool_wait"))
 		warn_pair(judge, "timeouts.pool_wait", "timeouts.total",
-			  "timeouts.pool_wait %s is longer than timeouts.total %s, which cuts it short",
-			  shown(judge, "timeouts.pool_wait"), shown(judge, "timeouts.total"));
+			"timeouts.pool_wait %s is longer than timeouts.total %s, which cuts it short",
+			shown(judge, "timeouts.pool_wait"), shown(judge, "timeouts.total"));
 	if (is_over(t->tunnel_idle_ms, t->tunnel_total_ms) && is_written(judge, "timeouts.tunnel_idle"))
 		warn_pair(judge, "timeouts.tunnel_idle", "timeouts.tunnel_total",
-			  "timeouts.tunnel_idle %s is longer than timeouts.tunnel_total %s, which cuts it short",
-			  shown(judge, "timeouts.tunnel_idle"), shown(judge, "timeouts.tunnel_total"));
+			"timeouts.tunnel_idle %s is longer than timeouts.tunnel_total %s, which cuts it short",
+			shown(judge, "timeouts.tunnel_idle"), shown(judge, "timeouts.tunnel_total"));
 }
 
 /* The delays before all retries without jitter, in ms. */
@@ -144,11 +145,13 @@ static void judge_attempts(const struct judge *judge)
 	if (all < 2 * t->total_ms)
 		return;
 	units_format_duration(all, product);
-	warn_pair(judge, is_own(judge, "retry.max_attempts") ? "retry.max_attempts" : "timeouts.attempt", "timeouts.total",
-		  "timeouts.attempt %s x retry.max_attempts %s is %s, far over timeouts.total %s: slow attempts leave no room "
-		  "for the later ones",
-		  shown(judge, "timeouts.attempt"), shown(judge, "retry.max_attempts"), product,
-		  shown(judge, "timeouts.total"));
+	warn_pair(judge, is_own(judge, "retry.max_attempts") ? "retry.max_attempts" : "timeouts.attempt",
+		"timeouts.total",
+		"timeouts.attempt %s x retry.max_attempts %s is %s, far over timeouts.total %s: slow attempts leave no "
+		"room "
+		"for the later ones",
+		shown(judge, "timeouts.attempt"), shown(judge, "retry.max_attempts"), product,
+		shown(judge, "timeouts.total"));
 }
 
 static void judge_backoff(const struct judge *judge)
@@ -161,17 +164,18 @@ static void judge_backoff(const struct judge *judge)
 		return;
 	if (retry->backoff.base_ms > retry->backoff.max_ms)
 		warn_pair(judge, "retry.backoff.base", "retry.backoff.max",
-			  "retry.backoff.base %s is longer than retry.backoff.max %s, which is then every delay",
-			  shown(judge, "retry.backoff.base"), shown(judge, "retry.backoff.max"));
+			"retry.backoff.base %s is longer than retry.backoff.max %s, which is then every delay",
+			shown(judge, "retry.backoff.base"), shown(judge, "retry.backoff.max"));
 	if (total_ms >= 0 && retry->backoff.base_ms >= total_ms) {
 		warn_pair(judge, "retry.backoff.base", "timeouts.total",
-			  "retry.backoff.base %s can't fit into timeouts.total %s: there is hardly a retry",
-			  shown(judge, "retry.backoff.base"), shown(judge, "timeouts.total"));
+			"retry.backoff.base %s can't fit into timeouts.total %s: there is hardly a retry",
+			shown(judge, "retry.backoff.base"), shown(judge, "timeouts.total"));
 	} else if (total_ms >= 0 && sum_of_delays(retry) > (double)total_ms) {
 		units_format_duration((int64_t)sum_of_delays(retry), sum);
 		warn_pair(judge, is_own(judge, "retry.max_attempts") ? "retry.max_attempts" : "retry.backoff.base",
-			  "timeouts.total", "the back-off before %s attempts adds up to %s, which can't fit into timeouts.total %s",
-			  shown(judge, "retry.max_attempts"), sum, shown(judge, "timeouts.total"));
+			"timeouts.total",
+			"the back-off before %s attempts adds up to %s, which can't fit into timeouts.total %s",
+			shown(judge, "retry.max_attempts"), sum, shown(judge, "timeouts.total"));
 	}
 }
 
@@ -180,7 +184,7 @@ static void warn_one(const struct judge *judge, const char *path, const char *me
 	struct spot spot = spot_of(judge, path);
 
 	if (is_own(judge, path))
-		fault_add(judge->faults, FAULT_WARNING, (struct place){ spot.line, spot.column, 0 }, "%s", message);
+		fault_add(judge->faults, FAULT_WARNING, (struct place){spot.line, spot.column, 0}, "%s", message);
 }
 
 static void judge_methods(const struct judge *judge)
@@ -192,9 +196,11 @@ static void judge_methods(const struct judge *judge)
 		const char *method = methods->items[i];
 
 		if (!strcmp(method, "POST") || !strcmp(method, "PATCH"))
-			fault_add(judge->faults, FAULT_WARNING, (struct place){ spot.line, spot.column, 0 },
-				  "retry.methods: %s is not idempotent, a retry may do its work twice; retry.idempotency_key "
-				  "is made for that", method);
+			fault_add(judge->faults, FAULT_WARNING, (struct place){spot.line, spot.column, 0},
+				"retry.methods: %s is not idempotent, a retry may do its work twice; "
+				"retry.idempotency_key "
+				"is made for that",
+				method);
 	}
 }
 
@@ -204,9 +210,9 @@ static void judge_retry(const struct judge *judge)
 
 	judge_methods(judge);
 	if (judge->policy->retry.max_attempts > 1 && budget->is_on && budget->ratio <= 0 && budget->reserve == 0 &&
-	    budget->min_per_second <= 0)
+		budget->min_per_second <= 0)
 		warn_pair(judge, "retry.budget.ratio", "retry.budget.reserve",
-			  "retry.budget never grants a retry: ratio, reserve and min_per_second are all 0");
+			"retry.budget never grants a retry: ratio, reserve and min_per_second are all 0");
 }
 
 static void judge_pool(const struct judge *judge)
@@ -215,19 +221,21 @@ static void judge_pool(const struct judge *judge)
 
 	if (pool->max_in_flight < pool->max_connections)
 		warn_pair(judge, "pool.max_in_flight", "pool.max_connections",
-			  "pool.max_in_flight %s is under pool.max_connections %s: so many connections are never used",
-			  shown(judge, "pool.max_in_flight"), shown(judge, "pool.max_connections"));
+			"pool.max_in_flight %s is under pool.max_connections %s: so many connections are never used",
+			shown(judge, "pool.max_in_flight"), shown(judge, "pool.max_connections"));
 	if (pool->max_idle > pool->max_connections)
 		warn_pair(judge, "pool.max_idle", "pool.max_connections",
-			  "pool.max_idle %s is over pool.max_connections %s", shown(judge, "pool.max_idle"),
-			  shown(judge, "pool.max_connections"));
-	if (pool->max_connections > judge->config->global.limits.upstream_connections && is_own(judge, "pool.max_connections"))
+			"pool.max_idle %s is over pool.max_connections %s", shown(judge, "pool.max_idle"),
+			shown(judge, "pool.max_connections"));
+	if (pool->max_connections > judge->config->global.limits.upstream_connections &&
+		is_own(judge, "pool.max_connections"))
 		warn_one(judge, "pool.max_connections",
-			 "pool.max_connections is over limits.upstream_connections, which holds for all origins together");
+			"pool.max_connections is over limits.upstream_connections, which holds for all origins "
+			"together");
 	if (is_over(pool->idle_timeout_ms, pool->max_lifetime_ms))
 		warn_pair(judge, "pool.idle_timeout", "pool.max_lifetime",
-			  "pool.idle_timeout %s is longer than pool.max_lifetime %s", shown(judge, "pool.idle_timeout"),
-			  shown(judge, "pool.max_lifetime"));
+			"pool.idle_timeout %s is longer than pool.max_lifetime %s", shown(judge, "pool.idle_timeout"),
+			shown(judge, "pool.max_lifetime"));
 }
 
 static void judge_switches(const struct judge *judge)
@@ -236,17 +244,17 @@ static void judge_switches(const struct judge *judge)
 
 	if (breaker->is_on && breaker->failure_ratio < 0 && breaker->consecutive < 0)
 		warn_pair(judge, "breaker.failure_ratio", "breaker.consecutive",
-			  "breaker never opens: failure_ratio and consecutive are both off");
+			"breaker never opens: failure_ratio and consecutive are both off");
 	if (judge->policy->hedge.is_on && is_over(judge->policy->hedge.after_ms, judge->policy->timeouts.attempt_ms))
 		warn_pair(judge, "hedge.after", "timeouts.attempt", "hedge.after %s is longer than timeouts.attempt %s",
-			  shown(judge, "hedge.after"), shown(judge, "timeouts.attempt"));
+			shown(judge, "hedge.after"), shown(judge, "timeouts.attempt"));
 }
 
-static void judge_policy(const struct config *config, struct fault_list *faults, const struct policy *policy,
-			 const struct policy *above)
+static void judge_policy(
+	const struct config *config, struct fault_list *faults, const struct policy *policy, const struct policy *above)
 {
-	const struct judge judge = { config, faults, policy, origins_find(config, policy),
-				     above ? origins_find(config, above) : NULL };
+	const struct judge judge = {
+		config, faults, policy, origins_find(config, policy), above ? origins_find(config, above) : NULL};
 
 	judge_timeouts(&judge);
 	judge_attempts(&judge);
@@ -264,8 +272,8 @@ static void judge_global(const struct config *config, struct fault_list *faults)
 	if (spot.line == 0)
 		spot = origins_spot(config, &config->global, "limits.buffered_bytes");
 	if (limits->request_buffer_bytes > limits->buffered_bytes)
-		fault_add(faults, FAULT_WARNING, (struct place){ spot.line, spot.column, 0 },
-			  "limits.request_buffer is over limits.buffered_bytes, which holds for all requests together");
+		fault_add(faults, FAULT_WARNING, (struct place){spot.line, spot.column, 0},
+			"limits.request_buffer is over limits.buffered_bytes, which holds for all requests together");
 }
 
 void validate_limits(const struct config *config, struct fault_list *faults)

@@ -7,8 +7,8 @@
 #define MAX_COMPARISONS 2000000 /* of patterns; past that a file's later routes go unjudged */
 
 /*
- * Does every text that `narrow` matches match `wide` too? Sound, not complete: `narrow` is read as a text in which a `*`
- * can only be covered by a `*`.
+ * Does every text that `narrow` matches match `wide` too? Sound, not complete: `narrow` is read as a text in which a
+ * `*` can only be covered by a `*`.
  */
 static bool glob_covers(const char *wide, const char *narrow)
 {
@@ -53,7 +53,7 @@ static bool methods_cover(const struct string_list *wide, const struct string_li
 
 /* The earlier route that takes every request for path, or NULL. */
 static const struct route *find_cover(const struct config *config, const struct upstream_def *upstream,
-				      const struct route *route, const char *path, size_t *comparisons)
+	const struct route *route, const char *path, size_t *comparisons)
 {
 	for (size_t i = 0; i < route->index; i++) {
 		const struct route *earlier = &upstream->routes[i];
@@ -73,10 +73,10 @@ static const struct route *find_cover(const struct config *config, const struct 
 }
 
 static void judge_route(const struct config *config, struct fault_list *faults, const struct upstream_def *upstream,
-			const struct route *route, size_t *comparisons)
+	const struct route *route, size_t *comparisons)
 {
-	static const char *const any[] = { "*" };
-	const struct string_list any_path = { any, 1 };
+	static const char *const any[] = {"*"};
+	const struct string_list any_path = {any, 1};
 	const struct string_list *paths = route->paths.n ? &route->paths : &any_path;
 	const struct origins *origins = origins_find(config, route);
 	const struct route *cover = NULL;
@@ -88,33 +88,34 @@ static void judge_route(const struct config *config, struct fault_list *faults, 
 		if (!cover)
 			return;
 	}
-	fault_add(faults, FAULT_WARNING,
-		  (struct place){ origins->self.line, origins->self.column, cover->line },
-		  "%s can never match: %s on line %u takes every request before it", route->text, cover->text, cover->line);
+	fault_add(faults, FAULT_WARNING, (struct place){origins->self.line, origins->self.column, cover->line},
+		"%s can never match: %s on line %u takes every request before it", route->text, cover->text,
+		cover->line);
 }
 
-static void check_empty(const struct config *config, struct fault_list *faults, const struct route *route, const char *path,
-			size_t n)
+static void check_empty(
+	const struct config *config, struct fault_list *faults, const struct route *route, const char *path, size_t n)
 {
 	struct spot spot = origins_find(config, route)->spots[key_index(key_find(path, KEY_ROUTE))];
 
 	if (spot.line && n == 0)
-		fault_add(faults, FAULT_ERROR, (struct place){ spot.line, spot.column, 0 },
-			  "%s is empty: leave it out to match any", path);
+		fault_add(faults, FAULT_ERROR, (struct place){spot.line, spot.column, 0},
+			"%s is empty: leave it out to match any", path);
 }
 
 /* The name of a method in small letters is another method; it is hardly meant. */
 static void check_case(const struct config *config, struct fault_list *faults, const struct route *route)
 {
-	static const char *const known[] = { "GET", "HEAD", "POST", "PUT", "DELETE", "PATCH", "OPTIONS", "TRACE" };
+	static const char *const known[] = {"GET", "HEAD", "POST", "PUT", "DELETE", "PATCH", "OPTIONS", "TRACE"};
 	struct spot spot = origins_find(config, route)->spots[key_index(key_find("match.methods", KEY_ROUTE))];
 
 	for (size_t i = 0; i < route->methods.n; i++)
 		for (size_t j = 0; j < sizeof(known) / sizeof(known[0]); j++)
-			if (!strcasecmp(route->methods.items[i], known[j]) && strcmp(route->methods.items[i], known[j]) != 0)
-				fault_add(faults, FAULT_WARNING, (struct place){ spot.line, spot.column, 0 },
-					  "match.methods: %s is not %s: methods are case-sensitive",
-					  fault_quote(route->methods.items[i]), known[j]);
+			if (!strcasecmp(route->methods.items[i], known[j]) &&
+				strcmp(route->methods.items[i], known[j]) != 0)
+				fault_add(faults, FAULT_WARNING, (struct place){spot.line, spot.column, 0},
+					"match.methods: %s is not %s: methods are case-sensitive",
+					fault_quote(route->methods.items[i]), known[j]);
 }
 
 void validate_routes(const struct config *config, struct fault_list *faults)

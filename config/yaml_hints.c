@@ -9,7 +9,7 @@ struct line {
 
 static struct line find_line(const char *text, size_t length, unsigned number)
 {
-	const struct fault_list view = { .text = (char *)text, .text_length = length };
+	const struct fault_list view = {.text = (char *)text, .text_length = length};
 	struct line line;
 
 	line.at = fault_line(&view, number, &line.length);
@@ -59,19 +59,21 @@ static const char *hint_alias(struct line line, const struct place *place)
 
 	while (at > line.at && *at != '*' && *at != '&')
 		at--;
-	return at < line.at + line.length && *at == '&' ? "an unquoted & begins an anchor: quote the value" :
-		"an unquoted * begins an alias: quote the value, as in \"*.example.com\"";
+	return at < line.at + line.length && *at == '&'
+		       ? "an unquoted & begins an anchor: quote the value"
+		       : "an unquoted * begins an alias: quote the value, as in \"*.example.com\"";
 }
 
 /* What is surely meant; NULL when that can't be told. */
-static const char *certain_hint(struct arena *arena, const char *problem, const char *context, struct line line,
-				const struct place *place)
+static const char *certain_hint(
+	struct arena *arena, const char *problem, const char *context, struct line line, const struct place *place)
 {
 	if (is_indented_by_tab(line))
 		return "a tab can't indent YAML: use spaces";
 	if (strstr(problem, "cannot start any token"))
 		return hint_bad_start(arena, line, place);
-	if (strstr(problem, "alphabetic or numeric") && context && (strstr(context, "alias") || strstr(context, "anchor")))
+	if (strstr(problem, "alphabetic or numeric") && context &&
+		(strstr(context, "alias") || strstr(context, "anchor")))
 		return hint_alias(line, place);
 	if (context && strstr(context, "quoted scalar") && strstr(problem, "end of stream"))
 		return "this quote is not closed";
@@ -85,7 +87,8 @@ static const char *likely_hint(const char *problem, const char *context, struct 
 	if (line_has(line, "[::") || line_has(line, "]:"))
 		return "an address that begins with [ must be quoted, as in \"[::1]:3128\"";
 	if (strstr(problem, "mapping values are not allowed"))
-		return "a second \": \" on one line, or an indentation that doesn't fit; quote the value if it is one text";
+		return "a second \": \" on one line, or an indentation that doesn't fit; quote the value if it is one "
+		       "text";
 	if (strstr(problem, "could not find expected ':'"))
 		return "\": \" is missing after a key, or a line is not indented as it should be";
 	if (strstr(problem, "did not find expected key") || strstr(problem, "<block end>"))
@@ -96,7 +99,7 @@ static const char *likely_hint(const char *problem, const char *context, struct 
 }
 
 const char *yaml_hint(struct arena *arena, const char *problem, const char *context, const char *text, size_t length,
-		      const struct place *place)
+	const struct place *place)
 {
 	struct line line = find_line(text, length, place->line);
 	const char *hint = certain_hint(arena, problem, context, line, place);
@@ -106,14 +109,17 @@ const char *yaml_hint(struct arena *arena, const char *problem, const char *cont
 	hint = likely_hint(problem, context, line);
 	if (hint)
 		return arena_printf(arena, "not YAML: %s: %s", problem, hint);
-	return context ? arena_printf(arena, "not YAML: %s (%s)", problem, context) :
-			 arena_printf(arena, "not YAML: %s", problem);
+	return context ? arena_printf(arena, "not YAML: %s (%s)", problem, context)
+		       : arena_printf(arena, "not YAML: %s", problem);
 }
 
 size_t yaml_utf8_length(const unsigned char *c, size_t left)
 {
-	size_t length = c[0] < 0x80 ? 1 : c[0] >= 0xc2 && c[0] < 0xe0 ? 2 : (c[0] & 0xf0) == 0xe0 ? 3 :
-			c[0] >= 0xf0 && c[0] < 0xf5 ? 4 : 0;
+	size_t length = c[0] < 0x80                   ? 1
+			: c[0] >= 0xc2 && c[0] < 0xe0 ? 2
+			: (c[0] & 0xf0) == 0xe0       ? 3
+			: c[0] >= 0xf0 && c[0] < 0xf5 ? 4
+						      : 0;
 
 	if (length == 0 || length > left)
 		return 0;
@@ -121,7 +127,7 @@ size_t yaml_utf8_length(const unsigned char *c, size_t left)
 		if ((c[i] & 0xc0) != 0x80)
 			return 0;
 	if ((c[0] == 0xe0 && c[1] < 0xa0) || (c[0] == 0xed && c[1] > 0x9f) || (c[0] == 0xf0 && c[1] < 0x90) ||
-	    (c[0] == 0xf4 && c[1] > 0x8f))
+		(c[0] == 0xf4 && c[1] > 0x8f))
 		return 0;
 	return length;
 }
@@ -129,7 +135,7 @@ size_t yaml_utf8_length(const unsigned char *c, size_t left)
 bool yaml_check_bytes(const char *text, size_t length, struct fault_list *faults)
 {
 	const unsigned char *at = (const unsigned char *)text, *end = at + length;
-	struct place place = { 1, 1, 0 };
+	struct place place = {1, 1, 0};
 
 	if (length >= 2 && ((at[0] == 0xff && at[1] == 0xfe) || (at[0] == 0xfe && at[1] == 0xff))) {
 		fault_add(faults, FAULT_ERROR, place, "the file is UTF-16: save it as UTF-8");
@@ -147,7 +153,7 @@ bool yaml_check_bytes(const char *text, size_t length, struct fault_list *faults
 			return false;
 		}
 		if (*at == '\n')
-			place = (struct place){ place.line + 1, 0, 0 };
+			place = (struct place){place.line + 1, 0, 0};
 		place.column++;
 		at += n;
 	}

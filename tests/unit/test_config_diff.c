@@ -27,7 +27,7 @@ static struct config *load(const char *text)
 static void assert_diff(const char *before_text, const char *after_text, const char *expected)
 {
 	struct config *before = load(before_text), *after = load(after_text);
-	struct change_list changes = { 0 };
+	struct change_list changes = {0};
 	char *text = NULL;
 	size_t n;
 	FILE *out = open_memstream(&text, &n);
@@ -65,12 +65,13 @@ static void test_no_change(void **state)
 static void test_global(void **state)
 {
 	(void)state;
-	assert_diff("listen: 127.0.0.1:1\n", "listen: [127.0.0.1:2, 127.0.0.1:3]\nadmin: off\negress: {connect_ports: any}\n",
-		    " listen: 127.0.0.1:1 -> [127.0.0.1:2, 127.0.0.1:3]\n"
-		    " admin: 127.0.0.1:9128 -> off\n"
-		    " egress.connect_ports: [443] -> any\n");
+	assert_diff("listen: 127.0.0.1:1\n",
+		"listen: [127.0.0.1:2, 127.0.0.1:3]\nadmin: off\negress: {connect_ports: any}\n",
+		" listen: 127.0.0.1:1 -> [127.0.0.1:2, 127.0.0.1:3]\n"
+		" admin: 127.0.0.1:9128 -> off\n"
+		" egress.connect_ports: [443] -> any\n");
 	assert_diff("egress: {deny_addresses: [10.0.0.0/8]}\n", "egress: {deny_addresses: [10.0.0.0/9]}\n",
-		    " egress.deny_addresses: [10.0.0.0/8] -> [10.0.0.0/9]\n");
+		" egress.deny_addresses: [10.0.0.0/8] -> [10.0.0.0/9]\n");
 }
 
 static void test_upstreams(void **state)
@@ -78,8 +79,8 @@ static void test_upstreams(void **state)
 	(void)state;
 	assert_diff(A "}\n", "upstreams:\n" B "}\n", "-upstreams[a]\n+upstreams[b]\n");
 	assert_diff(A "}\n" B "}\n", A ", timeouts: {total: 20s}, tls: {verify: on, originate: on}}\n" B "}\n",
-		    "upstreams[a] tls.originate: off -> on\n"
-		    "upstreams[a] timeouts.total: 30s -> 20s\n");
+		"upstreams[a] tls.originate: off -> on\n"
+		"upstreams[a] timeouts.total: 30s -> 20s\n");
 	/* the order of entries is not part of the policy */
 	assert_diff(A "}\n" B "}\n", "upstreams:\n" B "}\n  - {name: a, match: {hosts: [a.example]}}\n", "");
 }
@@ -88,22 +89,22 @@ static void test_inherited(void **state)
 {
 	(void)state;
 	assert_diff(A "}\n" B ", timeouts: {total: 20s}}\n",
-		    "defaults: {timeouts: {total: 25s}}\n" A "}\n" B ", timeouts: {total: 20s}}\n",
-		    "defaults timeouts.total: 30s -> 25s\n");
+		"defaults: {timeouts: {total: 25s}}\n" A "}\n" B ", timeouts: {total: 20s}}\n",
+		"defaults timeouts.total: 30s -> 25s\n");
 	/* what was inherited is now its own, and another */
 	assert_diff(A "}\n", "defaults: {timeouts: {total: 25s}}\n" A ", timeouts: {total: 12s}}\n",
-		    "defaults timeouts.total: 30s -> 25s\n"
-		    "upstreams[a] timeouts.total: 30s -> 12s\n");
+		"defaults timeouts.total: 30s -> 25s\n"
+		"upstreams[a] timeouts.total: 30s -> 12s\n");
 }
 
 static void test_routes(void **state)
 {
 	(void)state;
 	assert_diff(A ", routes: [{match: {paths: [/x]}}]}\n",
-		    A ", routes: [{match: {paths: [/y]}, retry: {max_attempts: 1}}, {match: {methods: [GET]}}]}\n",
-		    "upstreams[a].routes[0] match.paths: [/x] -> [/y]\n"
-		    "upstreams[a].routes[0] retry.max_attempts: 3 -> 1\n"
-		    "+upstreams[a].routes[1]\n");
+		A ", routes: [{match: {paths: [/y]}, retry: {max_attempts: 1}}, {match: {methods: [GET]}}]}\n",
+		"upstreams[a].routes[0] match.paths: [/x] -> [/y]\n"
+		"upstreams[a].routes[0] retry.max_attempts: 3 -> 1\n"
+		"+upstreams[a].routes[1]\n");
 	assert_diff(A ", routes: [{match: {paths: [/x]}}]}\n", A "}\n", "-upstreams[a].routes[0]\n");
 }
 
@@ -124,7 +125,7 @@ static void test_upstream_is_equal(void **state)
 static void test_bound(void **state)
 {
 	struct config *empty = load(""), *many;
-	struct change_list changes = { 0 };
+	struct change_list changes = {0};
 	char *text = malloc(200000), *at = text;
 
 	(void)state;
@@ -146,8 +147,12 @@ static void test_bound(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_no_change), cmocka_unit_test(test_global), cmocka_unit_test(test_upstreams),
-		cmocka_unit_test(test_inherited), cmocka_unit_test(test_routes), cmocka_unit_test(test_upstream_is_equal),
+		cmocka_unit_test(test_no_change),
+		cmocka_unit_test(test_global),
+		cmocka_unit_test(test_upstreams),
+		cmocka_unit_test(test_inherited),
+		cmocka_unit_test(test_routes),
+		cmocka_unit_test(test_upstream_is_equal),
 		cmocka_unit_test(test_bound),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

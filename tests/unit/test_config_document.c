@@ -188,7 +188,7 @@ static void test_alias_bomb(void **state)
 	assert_false(parse(text).is_whole);
 	assert_int_equal(faults.n, 1);
 	assert_string_equal(faults.items[0].message,
-			    "the file holds more than 100000 values, counting each alias as what it stands for");
+		"the file holds more than 100000 values, counting each alias as what it stands for");
 }
 
 static void test_merge_bomb(void **state)
@@ -276,8 +276,10 @@ static void test_environment(void **state)
 					      "would allow that");
 	assert_no_expansion("${EVENKEEL_T", "\"${EVENKEEL_T\": the closing } is missing");
 	assert_no_expansion("${}", "\"${}\": only ${NAME} and ${NAME:-fallback} are read; $${ stands for ${ itself");
-	assert_no_expansion("${A-b}", "\"${A-b}\": only ${NAME} and ${NAME:-fallback} are read; $${ stands for ${ itself");
-	assert_no_expansion("${1A}", "\"${1A}\": only ${NAME} and ${NAME:-fallback} are read; $${ stands for ${ itself");
+	assert_no_expansion(
+		"${A-b}", "\"${A-b}\": only ${NAME} and ${NAME:-fallback} are read; $${ stands for ${ itself");
+	assert_no_expansion(
+		"${1A}", "\"${1A}\": only ${NAME} and ${NAME:-fallback} are read; $${ stands for ${ itself");
 }
 
 static void test_environment_is_bounded(void **state)
@@ -300,10 +302,21 @@ static void test_environment_is_bounded(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		TEST(test_places), TEST(test_nothing), TEST(test_merge), TEST(test_anchor_can_be_set_again),
-		TEST(test_duplicates), TEST(test_two_merge_keys), TEST(test_broken_off), TEST(test_depth),
-		TEST(test_alias_bomb), TEST(test_merge_bomb), TEST(test_anchors_are_bounded), TEST(test_circle),
-		TEST(test_control_characters_are_marked), TEST(test_environment), TEST(test_environment_is_bounded),
+		TEST(test_places),
+		TEST(test_nothing),
+		TEST(test_merge),
+		TEST(test_anchor_can_be_set_again),
+		TEST(test_duplicates),
+		TEST(test_two_merge_keys),
+		TEST(test_broken_off),
+		TEST(test_depth),
+		TEST(test_alias_bomb),
+		TEST(test_merge_bomb),
+		TEST(test_anchors_are_bounded),
+		TEST(test_circle),
+		TEST(test_control_characters_are_marked),
+		TEST(test_environment),
+		TEST(test_environment_is_bounded),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

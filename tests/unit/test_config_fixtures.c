@@ -1,7 +1,7 @@
 /*
  * Every tests/policies/{good,bad}/NAME.yaml is loaded, and what check_print says of it must be NAME.expect to the byte.
- * good: a config is made (there may be warnings); bad: none is. EVENKEEL_UPDATE_FIXTURES=1 writes the .expect files anew,
- * to be read through in the diff.
+ * good: a config is made (there may be warnings); bad: none is. EVENKEEL_UPDATE_FIXTURES=1 writes the .expect files
+ * anew, to be read through in the diff.
  */
 #include <dirent.h>
 #include <setjmp.h>

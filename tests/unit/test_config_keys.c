@@ -57,10 +57,14 @@ static const void *owner_of(const struct config *config, const struct key *key)
 	static const struct route no_route;
 
 	switch (key->scope) {
-	case KEY_GLOBAL: return &config->global;
-	case KEY_POLICY: return &config->defaults;
-	case KEY_UPSTREAM: return &config->unmatched;
-	default: return &no_route;
+	case KEY_GLOBAL:
+		return &config->global;
+	case KEY_POLICY:
+		return &config->defaults;
+	case KEY_UPSTREAM:
+		return &config->unmatched;
+	default:
+		return &no_route;
 	}
 }
 
@@ -93,7 +97,8 @@ static void test_format_is_cut(void **state)
 	(void)state;
 	fault_list_init(&faults);
 	config = config_load(NULL, &faults);
-	assert_int_equal(key_format_value(key_find("retry.methods", KEY_POLICY), &config->defaults, small, sizeof(small)), 40);
+	assert_int_equal(
+		key_format_value(key_find("retry.methods", KEY_POLICY), &config->defaults, small, sizeof(small)), 40);
 	assert_string_equal(small, "[GET, H");
 	assert_int_equal(key_format_value(key_find("retry.methods", KEY_POLICY), &config->defaults, NULL, 0), 40);
 	config_unref(&config);
@@ -105,7 +110,7 @@ static void assert_scalar(const char *text, const char *expected)
 	char *printed = NULL;
 	size_t n;
 	FILE *out = open_memstream(&printed, &n);
-	struct arena arena = { NULL };
+	struct arena arena = {NULL};
 	struct fault_list faults;
 	struct document document;
 
@@ -179,10 +184,10 @@ static const struct node *walk(const struct node *map, const char *path)
 static bool is_in_example(const struct node *root, const char *text, const struct key *key)
 {
 	const struct node *upstream = node_get(root, "upstreams")->entries[0].value;
-	const struct node *map = key->scope == KEY_GLOBAL   ? root :
-				 key->scope == KEY_POLICY   ? node_get(root, "defaults") :
-				 key->scope == KEY_UPSTREAM ? upstream :
-							      node_get(upstream, "routes")->entries[0].value;
+	const struct node *map = key->scope == KEY_GLOBAL     ? root
+				 : key->scope == KEY_POLICY   ? node_get(root, "defaults")
+				 : key->scope == KEY_UPSTREAM ? upstream
+							      : node_get(upstream, "routes")->entries[0].value;
 	char in_comment[KEY_MAX_PATH_BYTES + 4];
 	const char *dot = strchr(key->path, '.');
 
@@ -197,7 +202,7 @@ static bool is_in_example(const struct node *root, const char *text, const struc
 
 static void test_example_has_every_key(void **state)
 {
-	struct arena arena = { NULL };
+	struct arena arena = {NULL};
 	struct fault_list faults;
 	struct document document;
 	char *text;
@@ -228,7 +233,7 @@ static void test_example_is_built_in(void **state)
 		fail_msg("%u: %s", faults.items[0].line, faults.items[0].message);
 	for (size_t i = 0; i < n_keys; i++)
 		if ((keys[i].scope == KEY_GLOBAL || keys[i].scope == KEY_POLICY) &&
-		    !key_is_equal(&keys[i], owner_of(config, &keys[i]), owner_of(built_in, &keys[i])))
+			!key_is_equal(&keys[i], owner_of(config, &keys[i]), owner_of(built_in, &keys[i])))
 			fail_msg("%s is not the built-in value", keys[i].path);
 	config_unref(&config);
 	config_unref(&built_in);
@@ -240,7 +245,7 @@ static void test_example_is_built_in(void **state)
 /* JSON is YAML: the document reader reads the schema, too. */
 static void test_schema_has_every_key(void **state)
 {
-	struct arena arena = { NULL };
+	struct arena arena = {NULL};
 	struct fault_list faults;
 	struct document document;
 	char *text = NULL;

@@ -111,9 +111,10 @@ static void test_built_in(void **state)
 	assert_int_equal(policy->timeouts.total_ms, 30000);
 	assert_int_equal(policy->timeouts.response_headers_ms, LIMIT_OFF);
 	assert_int_equal(policy->timeouts.tunnel_idle_ms, 300000);
-	assert_texts(&policy->timeouts.stream_types, "text/event-stream application/x-ndjson multipart/x-mixed-replace");
+	assert_texts(
+		&policy->timeouts.stream_types, "text/event-stream application/x-ndjson multipart/x-mixed-replace");
 	assert_int_equal(policy->retry.on.kinds, RETRY_DNS_FAILURE | RETRY_CONNECT_FAILURE | RETRY_RESET |
-			 RETRY_ATTEMPT_TIMEOUT | RETRY_INCOMPLETE_BODY);
+							 RETRY_ATTEMPT_TIMEOUT | RETRY_INCOMPLETE_BODY);
 	assert_true(retry_on_status(&policy->retry.on, 503));
 	assert_false(retry_on_status(&policy->retry.on, 500));
 	assert_texts(&policy->retry.methods, "GET HEAD OPTIONS TRACE PUT DELETE");
@@ -260,15 +261,16 @@ static void test_references(void **state)
 
 static void test_global_values(void **state)
 {
-	struct config *config = load("listen: [\"[0::1]:0\", unix:/run/x.sock]\n"
-				     "admin: off\n"
-				     "admin_hosts: [Admin.Example]\n"
-				     "unmatched: deny\n"
-				     "log: {level: warn, format: text, access: off}\n"
-				     "client: {half_close: serve, idle_timeout: off}\n"
-				     "egress: {connect_ports: any, tunnel_http: off, deny_addresses: [10.0.0.0/8, \"::1\"]}\n"
-				     "dns: {servers: [10.0.0.2, \"[::1]:53\", \"fe80::1\"]}\n"
-				     "upstreams: [{name: a, match: {hosts: [a.example]}}]\n");
+	struct config *config =
+		load("listen: [\"[0::1]:0\", unix:/run/x.sock]\n"
+		     "admin: off\n"
+		     "admin_hosts: [Admin.Example]\n"
+		     "unmatched: deny\n"
+		     "log: {level: warn, format: text, access: off}\n"
+		     "client: {half_close: serve, idle_timeout: off}\n"
+		     "egress: {connect_ports: any, tunnel_http: off, deny_addresses: [10.0.0.0/8, \"::1\"]}\n"
+		     "dns: {servers: [10.0.0.2, \"[::1]:53\", \"fe80::1\"]}\n"
+		     "upstreams: [{name: a, match: {hosts: [a.example]}}]\n");
 	const struct global_rule *global = &config->global;
 
 	(void)state;
@@ -295,11 +297,12 @@ static void test_global_values(void **state)
 
 static void test_jitter_and_words(void **state)
 {
-	struct config *config = load("defaults:\n"
-				     "  retry: {backoff: {jitter: 0.25}, idempotency_key: off, nested: allow, hold_response: off}\n"
-				     "  override: off\n"
-				     "upstreams:\n"
-				     "  - {name: a, match: {hosts: [a.example]}, retry: {backoff: {jitter: equal}}, override: any}\n");
+	struct config *config =
+		load("defaults:\n"
+		     "  retry: {backoff: {jitter: 0.25}, idempotency_key: off, nested: allow, hold_response: off}\n"
+		     "  override: off\n"
+		     "upstreams:\n"
+		     "  - {name: a, match: {hosts: [a.example]}, retry: {backoff: {jitter: equal}}, override: any}\n");
 
 	(void)state;
 	assert_int_equal(config->defaults.retry.backoff.jitter, JITTER_FRACTION);
@@ -327,7 +330,8 @@ static void test_environment(void **state)
 		      "  - name: a${EVENKEEL_TEST_EMPTY}b${EVENKEEL_TEST_EMPTY:-c}\n"
 		      "    match: {hosts: [a.example]}\n"
 		      "    timeouts: {total: \"${EVENKEEL_TEST_TOTAL}\"}\n"
-		      "    tls: {ca_file: \"/$x/$${EVENKEEL_TEST_TOTAL}\", client_cert: \"${EVENKEEL_TEST_NESTED}\", client_key: k}\n");
+		      "    tls: {ca_file: \"/$x/$${EVENKEEL_TEST_TOTAL}\", client_cert: \"${EVENKEEL_TEST_NESTED}\", "
+		      "client_key: k}\n");
 	assert_string_equal(config->upstreams[0].name, "abc");
 	assert_int_equal(config->upstreams[0].policy.timeouts.total_ms, 7000);
 	assert_string_equal(config->upstreams[0].tls.ca_file, "/$x/${EVENKEEL_TEST_TOTAL}");
@@ -341,25 +345,25 @@ static void test_environment_is_not_yaml(void **state)
 	(void)state;
 	setenv("EVENKEEL_TEST_YAML", "5s, attempt: 1ms", 1);
 	assert_fault("defaults: {timeouts: {total: \"${EVENKEEL_TEST_YAML}\"}}\n", 1, 30, 0,
-		     "timeouts.total: \"5s, attempt: 1ms\": write the digits without separators (from "
-		     "\"${EVENKEEL_TEST_YAML}\")");
+		"timeouts.total: \"5s, attempt: 1ms\": write the digits without separators (from "
+		"\"${EVENKEEL_TEST_YAML}\")");
 	setenv("EVENKEEL_TEST_YAML", "5s\nadmin: off", 1);
 	assert_fault("defaults: {timeouts: {total: \"${EVENKEEL_TEST_YAML}\"}}\n", 1, 30, 0,
-		     "timeouts.total: a line break or control character can't be part of the value (from "
-		     "\"${EVENKEEL_TEST_YAML}\")");
+		"timeouts.total: a line break or control character can't be part of the value (from "
+		"\"${EVENKEEL_TEST_YAML}\")");
 }
 
 static void test_places(void **state)
 {
 	(void)state;
 	assert_fault("defauts: {}\n", 1, 1, 0, "unknown key \"defauts\" at the top level; did you mean defaults?");
-	assert_fault("defaults: {timeouts: {  total: 5}}\n", 1, 32, 0,
-		     "timeouts.total: \"5\" has no unit: write 5s or 5ms");
+	assert_fault(
+		"defaults: {timeouts: {  total: 5}}\n", 1, 32, 0, "timeouts.total: \"5\" has no unit: write 5s or 5ms");
 	assert_fault("x-é: é\ndefaults: {x: é, }\n", 2, 12, 0, "unknown key \"x\" in defaults");
 	assert_fault("defaults:\n  timeouts: {total: 20s}\n  timeouts: {total: 20s}\n", 3, 3, 2,
-		     "duplicate key \"timeouts\": it is on line 2 already");
+		"duplicate key \"timeouts\": it is on line 2 already");
 	assert_fault("defaults:\n  timeouts:\n    total: 2s\n    connect: 1s\n    attempt: 3s\n", 5, 5, 3,
-		     "timeouts.attempt 3s is longer than timeouts.total 2s: one slow attempt takes all the time there is");
+		"timeouts.attempt 3s is longer than timeouts.total 2s: one slow attempt takes all the time there is");
 }
 
 /* An aliased mistake is one mistake, at the place where it is written. */
@@ -370,20 +374,21 @@ static void test_alias_faults_are_not_doubled(void **state)
 		     "upstreams:\n"
 		     "  - {name: a, match: {hosts: [a.example]}, timeouts: *t}\n"
 		     "  - {name: b, match: {hosts: [b.example]}, timeouts: *t}\n",
-		     1, 17, 0, "timeouts.total: \"5\" has no unit: write 5s or 5ms");
+		1, 17, 0, "timeouts.total: \"5\" has no unit: write 5s or 5ms");
 }
 
 static void test_secrets_are_hidden(void **state)
 {
 	struct config *config = load("listen: 127.0.0.1:1\n");
-	const struct header_field fields[] = { { "Authorization", "Bearer geheim" }, { "X-Api-Key", "geheim" }, { "X-A", "b" } };
+	const struct header_field fields[] = {
+		{"Authorization", "Bearer geheim"}, {"X-Api-Key", "geheim"}, {"X-A", "b"}};
 	struct policy policy = config->defaults;
 
 	(void)state;
 	policy.request_headers.set = fields;
 	policy.request_headers.n_set = 3;
 	assert_string_equal(value("headers.request.set", KEY_POLICY, &policy),
-			    "{Authorization: \"(hidden)\", X-Api-Key: \"(hidden)\", X-A: \"b\"}");
+		"{Authorization: \"(hidden)\", X-Api-Key: \"(hidden)\", X-A: \"b\"}");
 	config_unref(&config);
 }
 

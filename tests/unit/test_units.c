@@ -62,7 +62,8 @@ static void test_bad_durations(void **state)
 	assert_no_duration("+1s", "\"+1s\": write it without the sign");
 	assert_no_duration("", "no value");
 	assert_no_duration("s", "\"s\" is not a duration: write for example 250ms, 2s or 1m30s");
-	assert_no_duration("01s", "\"01s\" begins with 0, which YAML readers take for octal: write it without the zero");
+	assert_no_duration(
+		"01s", "\"01s\" begins with 0, which YAML readers take for octal: write it without the zero");
 	assert_no_duration("9223372036854775808ms", "\"9223372036854775808ms\" is too large");
 	assert_no_duration("9223372036854775807s", "\"9223372036854775807s\" is too large");
 	assert_no_duration("2562047788015h99999999999m", "\"2562047788015h99999999999m\" is too large");
@@ -195,8 +196,8 @@ static void test_numbers(void **state)
 /* What is printed is read back to the same value: for every unit's edges. */
 static void test_round_trip(void **state)
 {
-	static const int64_t values[] = { 0, 1, 999, 1000, 1001, 59999, 60000, 119999, 120000, 3599999, 3600000, 86400000,
-					  1023, 1024, 1048576, 1073741824, 123456789, INT64_MAX / 2 };
+	static const int64_t values[] = {0, 1, 999, 1000, 1001, 59999, 60000, 119999, 120000, 3599999, 3600000,
+		86400000, 1023, 1024, 1048576, 1073741824, 123456789, INT64_MAX / 2};
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(values) / sizeof(values[0]); i++) {
@@ -214,10 +215,14 @@ static void test_round_trip(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_durations),     cmocka_unit_test(test_bad_durations),
-		cmocka_unit_test(test_duration_format), cmocka_unit_test(test_sizes),
-		cmocka_unit_test(test_size_format),   cmocka_unit_test(test_ratios),
-		cmocka_unit_test(test_numbers),	      cmocka_unit_test(test_round_trip),
+		cmocka_unit_test(test_durations),
+		cmocka_unit_test(test_bad_durations),
+		cmocka_unit_test(test_duration_format),
+		cmocka_unit_test(test_sizes),
+		cmocka_unit_test(test_size_format),
+		cmocka_unit_test(test_ratios),
+		cmocka_unit_test(test_numbers),
+		cmocka_unit_test(test_round_trip),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
