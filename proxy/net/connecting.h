@@ -14,7 +14,7 @@ struct connected {
 	char detail[256];
 };
 
-/* Exactly once, from an event or from the safe point, never from within connecting_start. It may free the connecting. */
+/* Exactly once, from the safe point, never from within connecting_start. It may free the connecting. */
 typedef void (*connected_fn)(void *owner, struct connected *connected);
 
 struct connecting;
@@ -24,8 +24,8 @@ struct connecting *connecting_start(struct loop *loop, struct address_list *addr
 void connecting_free(struct connecting **connecting); /* closes what is open; NULL is fine */
 
 /*
- * Is this connected socket's other end itself? Connecting to a free port of the ephemeral range of this very machine can,
- * by chance, do that (TCP's simultaneous open): nobody listens there. address with its port.
+ * Is this connected socket's other end itself? Connecting to a free port of the ephemeral range of this very machine
+ * can, by chance, do that (TCP's simultaneous open): nobody listens there. address with its port.
  */
 bool connecting_is_echo(int fd, const struct address *address);
 

@@ -43,7 +43,8 @@ struct dial_result {
 
 struct dial_ops {
 	void (*on_phase)(void *owner, enum dial_phase phase); /* CONNECTING, SECURING */
-	/* Exactly once, never from within dial_start. The dial is over: forget the pointer (dial_cancel is still fine in here). */
+	/* Exactly once, never from within dial_start. The dial is over then: forget the pointer (in here dial_cancel is
+	 * still fine). */
 	void (*on_done)(void *owner, struct dial_result *result);
 };
 

@@ -1,4 +1,4 @@
-/* Names and what they resolved to, for as long as that may be believed. Bounded; the least used go first. Private here. */
+/* Names and what they resolved to, for as long as that may be believed. Bounded; the least used go first. Private. */
 #ifndef EVENKEEL_NET_NAME_CACHE_H
 #define EVENKEEL_NET_NAME_CACHE_H
 

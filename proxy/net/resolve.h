@@ -50,12 +50,14 @@ struct resolve_query; /* one who waits; several may share a lookup */
 typedef void (*resolve_done_fn)(void *owner, enum resolve_status status, struct address_list *addresses);
 
 struct resolver *resolver_new(struct loop *loop, const struct dns_rule *rule); /* copies what it needs */
-void resolver_configure(struct resolver *resolver, const struct dns_rule *rule); /* reload: servers and limits; the cache stays unless servers changed */
+/* Reload: servers and limits. The cache stays unless the servers changed; what is under way is asked for anew. */
+void resolver_configure(struct resolver *resolver, const struct dns_rule *rule);
 void resolver_free(struct resolver **resolver);
 
 /*
- * Answers at once from the cache (returns RESOLVE_OK / RESOLVE_NO_NAME with *addresses set to a new reference) or starts
- * a lookup: then *query is set, and done is called exactly once from the loop, unless resolve_cancel comes first.
+ * Answers at once (from the cache, the hosts file, for literals; RESOLVE_FAILED when too many lookups are under way) or
+ * starts a lookup: then query is set, and done is called exactly once from the loop, unless resolve_cancel comes first.
+ * Once done is called the query is gone (resolve_cancel is still fine in there); so it is after resolver_free.
  */
 struct resolve_answer {
 	bool is_pending;

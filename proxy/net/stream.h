@@ -20,8 +20,8 @@ struct tls_connection; /* net/tls.h */
 #define STREAM_TRUNCATED (-3) /* TLS: FIN without close_notify */
 
 struct stream_ops {
-	/* Call stream_read until STREAM_AGAIN or enough: it is called again while bytes, the end or an error are there. So
-	 * after STREAM_EOF close or pause, or it never ends. */
+	/* Call stream_read until STREAM_AGAIN or enough: it is called again while bytes, the end or an error are there.
+	 * So after STREAM_EOF close or pause, or it never ends. */
 	void (*on_readable)(void *owner);
 	void (*on_writable)(void *owner); /* after stream_want_write; once */
 };
@@ -52,14 +52,15 @@ void stream_set_owner(struct stream *stream, const struct stream_ops *ops, void 
 static inline bool stream_is_open(const struct stream *stream) { return stream->fd >= 0; }
 
 /*
- * Bytes moved, or STREAM_EOF (reads only), STREAM_AGAIN, STREAM_ERROR, STREAM_TRUNCATED. What a write did not take is to
- * be written again: after STREAM_AGAIN the same bytes, or the same and more after them (TLS may have sealed them already).
+ * Bytes moved, or STREAM_EOF (reads only), STREAM_AGAIN, STREAM_ERROR, STREAM_TRUNCATED. What a write did not take is
+ * to be written again: after STREAM_AGAIN the same bytes, or the same and more after them (TLS may have sealed them
+ * already). A failed write leaves what the peer had sent readable.
  */
 ssize_t stream_read(struct stream *stream, void *bytes, size_t capacity);
 ssize_t stream_write(struct stream *stream, const void *bytes, size_t length);
 ssize_t stream_writev(struct stream *stream, const struct iovec *pieces, int n_pieces);
 
-/* Reading stops at once; resuming calls on_readable from the loop when bytes are there (TLS: also those already inside). */
+/* Reading stops at once; resuming calls on_readable from the loop when bytes are there (TLS: also those inside). */
 void stream_pause_reading(struct stream *stream);
 void stream_resume_reading(struct stream *stream);
 void stream_want_write(struct stream *stream);

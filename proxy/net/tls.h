@@ -1,7 +1,8 @@
 /*
- * TLS to origins on OpenSSL 3. A context is made from one tls_rule: CA store, client certificate, pins, minimum version,
- * session cache. It is shared by reference count and known by an identity: two rules with the same files (content and all)
- * have the same identity, so that a reload with a changed certificate gets a new one and old connections aren't reused.
+ * TLS to origins on OpenSSL 3. A context is made from one tls_rule: CA store, client certificate, pins, minimum
+ * version, session cache. It is shared by reference count and known by an identity: two rules with the same files
+ * (content and all) have the same identity, so that a reload with a changed certificate gets a new one and old
+ * connections aren't reused.
  */
 #ifndef EVENKEEL_NET_TLS_H
 #define EVENKEEL_NET_TLS_H
@@ -26,8 +27,11 @@ uint64_t tls_context_identity(const struct tls_context *context);
 
 struct tls_connection *tls_connect(struct tls_context *context, int fd, const char *host, const char *server_name);
 enum tls_step { TLS_DONE, TLS_WANT_READ, TLS_WANT_WRITE, TLS_STEP_CLOSED, TLS_STEP_BAD_CERTIFICATE, TLS_STEP_FAILED };
-/* One step of the handshake; on failure detail says which check failed: "expired since ...", "name mismatch: wanted a, got b, c",
- * "unknown issuer ...", "self-signed", "revoked", "pin mismatch", or the alert. */
+/*
+ * One step of the handshake; on failure detail says which check failed: "expired since 2024-01-02T03:04:05Z",
+ * "name mismatch: wanted a, certificate is for b, c", "unknown issuer CN=...", "self-signed certificate CN=...",
+ * "revoked", "pin mismatch: ...", or the alert.
+ */
 enum tls_step tls_handshake(struct tls_connection *connection, char *detail, size_t detail_capacity);
 bool tls_is_resumed(const struct tls_connection *connection);
 void tls_connection_free(struct tls_connection **connection);

@@ -49,7 +49,7 @@ int tls_verify(X509_STORE_CTX *store, void *context);
 bool tls_pin_parse(const char *text, unsigned char pin[32]);
 
 /* tls_session.c */
-void tls_sessions_use(struct tls_connection *connection); /* offers a session of an earlier connection, if there is one */
+void tls_sessions_use(struct tls_connection *connection); /* offers an earlier connection's session, if there is one */
 int tls_sessions_keep(SSL *ssl, SSL_SESSION *session);    /* for SSL_CTX_sess_set_new_cb */
 void tls_sessions_clear(struct tls_context *context);
 

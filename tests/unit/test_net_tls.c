@@ -329,6 +329,40 @@ static void peers_that_misbehave_are_named(void **state)
 	}
 }
 
+static void cancel(void *owner, enum dial_phase phase)
+{
+	struct call *call = owner;
+	call->n_readable++;
+	if (phase == DIAL_SECURING && call->pauses)
+		dial_cancel(&call->dial);
+}
+
+static void cancelling_a_handshake_is_silent(void **state)
+{
+	(void)state;
+	static const struct dial_ops ops = { cancel, on_done };
+	char error[200];
+	struct tls_rule rule = rule_for(ca_path);
+	struct tls_context *context = tls_context_get(&rule, error, sizeof(error));
+	struct test_server server;
+	test_server_init(&server, &good, SERVER_STAYS_SILENT);
+	test_server_start(&server);
+	for (int i = 0; i < 2; i++) { /* while it goes on, and when it is about to start */
+		struct dial_order order = { .host = "127.0.0.1", .port = server.port, .connect_ms = 1000,
+					    .tls_handshake_ms = 150, .tls = context };
+		struct call call = { .pauses = i == 1 };
+		call.dial = dial_start(room.loop, resolver, &order, &ops, &call);
+		net_room_turn(&room, 50);
+		assert_int_equal(call.n_readable, 2); /* phases */
+		assert_int_equal(call.dial != NULL, i == 0);
+		dial_cancel(&call.dial);
+		net_room_turn(&room, 200);
+		assert_int_equal(call.n_done, 0);
+	}
+	test_server_clear(&server);
+	tls_context_unref(&context);
+}
+
 static void a_peer_that_closes_during_the_handshake_is_told(void **state)
 {
 	(void)state;
@@ -746,6 +780,7 @@ int main(void)
 		T(verify_off_takes_anything),
 		T(pins_hold),
 		T(peers_that_misbehave_are_named),
+		T(cancelling_a_handshake_is_silent),
 		T(a_peer_that_closes_during_the_handshake_is_told),
 		T(versions_are_held_to),
 		T(only_http_1_1_may_be_chosen),
