@@ -24,8 +24,8 @@ struct change_list {
 
 /*
  * Appends to changes (zeroed, or a list from before) what differs from before to after. Upstreams are paired by name,
- * routes by place. A value that an upstream or route merely inherits is reported where it was changed, not once more for
- * everyone who inherits it. Values that look like credentials are "(hidden)" on both sides.
+ * routes by place. A value that an upstream or route merely inherits is reported where it was changed, not once more
+ * for everyone who inherits it. Values that look like credentials are "(hidden)" on both sides.
  */
 void config_diff(const struct config *before, const struct config *after, struct change_list *changes);
 void change_list_clear(struct change_list *changes);

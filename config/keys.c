@@ -60,7 +60,8 @@ static const char *const off_word[] = {"off", NULL};
 /* clang-format off */
 const struct key keys[] = {
 OTHER("listen", G(listen), KEY_LISTEN, 0, NULL, "127.0.0.1:3128",
-      "Where clients reach the proxy: one address or a list; IP:PORT, \"[IPv6]:PORT\" or unix:/path; port 0 takes any free one")
+      "Where clients reach the proxy: one address or a list; IP:PORT, \"[IPv6]:PORT\" or unix:/path; port 0 "
+      "takes any free one")
 OTHER("admin", G(admin), KEY_ADMIN, OFF, NULL, "127.0.0.1:9128",
       "Where the admin endpoints are served, or off")
 OTHER("admin_hosts", G(admin_hosts), KEY_HOST_NAMES, 0, NULL, "[]",
@@ -104,7 +105,8 @@ OTHER("egress.connect_ports", G(egress), KEY_CONNECT_PORTS, 0, any_word, "[443]"
       "Ports that an opaque CONNECT tunnel may name, beside those in upstreams' matches; any allows all")
 BOOL("egress.tunnel_http", G(egress.tunnel_http), 0, NULL, "on",
      "A CONNECT to any other port must speak HTTP/1 inside and gets the full policy; off: 403")
-OTHER("egress.deny_addresses", G(egress.deny), KEY_CIDRS, 0, NULL, "[169.254.0.0/16, \"fe80::/10\", \"fd00:ec2::254/128\"]",
+OTHER("egress.deny_addresses", G(egress.deny), KEY_CIDRS, 0, NULL, "[169.254.0.0/16, \"fe80::/10\", "
+"\"fd00:ec2::254/128\"]",
       "Addresses that are never connected to, checked once the name is resolved")
 SECTION("dns", KEY_GLOBAL, "Name resolution")
 DURATION("dns.timeout", G(dns.timeout_ms), 0, 1, DAY, "2s", "Longest wait for an answer")
@@ -165,28 +167,38 @@ COUNT("retry.budget.reserve", P(retry.budget.reserve), 0, 0, MILLION, "10",
       "Retries that are there from the start, and are refilled by what is earned")
 NUMBER("retry.budget.min_per_second", P(retry.budget.min_per_second), 0, 0, MILLION, "0",
        "A trickle of retries that needs no requests")
-DURATION("retry.budget.window", P(retry.budget.window_ms), 0, 1000, 3600 * 1000.0, "10s", "How long an earned retry is good for")
+DURATION("retry.budget.window", P(retry.budget.window_ms), 0, 1000, 3600 * 1000.0, "10s",
+         "How long an earned retry is good for")
 SIZE("retry.hold_response", P(retry.hold_response_bytes), OFF, 0, GIB, "64KiB",
      "A response of at most this Content-Length is held until complete, so that a broken body can be retried")
 SECTION("pool", KEY_POLICY, "Upstream connections, per origin (scheme, host, port)")
 COUNT("pool.max_connections", P(pool.max_connections), NOT_IN_ROUTES, 1, MILLION, "64", "Connections at once")
 COUNT("pool.max_in_flight", P(pool.max_in_flight), NOT_IN_ROUTES, 1, MILLION, "64",
       "Requests being worked on at once, whatever their connections")
-COUNT("pool.max_pending", P(pool.max_pending), NOT_IN_ROUTES, 0, MILLION, "256", "Requests that wait, first in first out; more get 503")
+COUNT("pool.max_pending", P(pool.max_pending), NOT_IN_ROUTES, 0, MILLION, "256",
+      "Requests that wait, first in first out; more get 503")
 DURATION("pool.idle_timeout", P(pool.idle_timeout_ms), OFF | NOT_IN_ROUTES, 1, DAY, "30s",
 	 "How long an idle connection is kept, never longer than the upstream announced")
 COUNT("pool.max_idle", P(pool.max_idle), NOT_IN_ROUTES, 0, MILLION, "16", "Idle connections kept")
-DURATION("pool.max_lifetime", P(pool.max_lifetime_ms), OFF | NOT_IN_ROUTES, 1, 365 * DAY, "10m", "Age at which a connection is no longer reused")
-COUNT("pool.max_requests", P(pool.max_requests), OFF | NOT_IN_ROUTES, 1, 1000 * MILLION, "off", "Requests per connection")
+DURATION("pool.max_lifetime", P(pool.max_lifetime_ms), OFF | NOT_IN_ROUTES, 1, 365 * DAY, "10m",
+         "Age at which a connection is no longer reused")
+COUNT("pool.max_requests", P(pool.max_requests), OFF | NOT_IN_ROUTES, 1, 1000 * MILLION, "off",
+      "Requests per connection")
 SWITCH("breaker", P(breaker.is_on), OFF | NOT_YET, "off", "Stops sending to an origin that keeps failing; off or a map")
-RATIO("breaker.failure_ratio", P(breaker.failure_ratio), OFF, 0.01, 1, "50%", "Share of failures that opens it; off: only consecutive does")
-COUNT("breaker.min_requests", P(breaker.min_requests), 0, 1, MILLION, "20", "Requests in the window before the ratio counts")
-COUNT("breaker.consecutive", P(breaker.consecutive), OFF, 1, MILLION, "5", "Failures in a row that open it; off: only the ratio does")
+RATIO("breaker.failure_ratio", P(breaker.failure_ratio), OFF, 0.01, 1, "50%",
+      "Share of failures that opens it; off: only consecutive does")
+COUNT("breaker.min_requests", P(breaker.min_requests), 0, 1, MILLION, "20",
+      "Requests in the window before the ratio counts")
+COUNT("breaker.consecutive", P(breaker.consecutive), OFF, 1, MILLION, "5",
+      "Failures in a row that open it; off: only the ratio does")
 DURATION("breaker.window", P(breaker.window_ms), 0, 1000, 3600 * 1000.0, "10s", "What the ratio looks back on")
-DURATION("breaker.open_for", P(breaker.open_for_ms), 0, 1, DAY, "5s", "How long it stays open before it lets trials through")
+DURATION("breaker.open_for", P(breaker.open_for_ms), 0, 1, DAY, "5s",
+         "How long it stays open before it lets trials through")
 COUNT("breaker.half_open", P(breaker.half_open), 0, 1, 1000, "1", "Trial requests at once")
-SWITCH("hedge", P(hedge.is_on), OFF | NOT_YET, "off", "A second attempt beside a slow first one, idempotent requests only; off or a map")
-DURATION("hedge.after", P(hedge.after_ms), 0, 1, DAY, "200ms", "How long the first attempt may take before the second starts")
+SWITCH("hedge", P(hedge.is_on), OFF | NOT_YET, "off",
+       "A second attempt beside a slow first one, idempotent requests only; off or a map")
+DURATION("hedge.after", P(hedge.after_ms), 0, 1, DAY, "200ms",
+         "How long the first attempt may take before the second starts")
 COUNT("hedge.max", P(hedge.max), 0, 1, 10, "1", "Hedged attempts per request")
 SWITCH("rate_limit", P(rate_limit.is_on), OFF | NOT_YET, "off", "Requests per second to an origin; off or a map")
 NUMBER("rate_limit.per_second", P(rate_limit.per_second), 0, 0.001, MILLION, "50", "Sustained rate")
@@ -217,9 +229,11 @@ BOOL("tls.originate", U(tls.originate), 0, NULL, "off", "on: the app speaks http
 BOOL("tls.verify", U(tls.verify), 0, NULL, "on", "Check the upstream's certificate and its name")
 OTHER("tls.ca_file", U(tls.ca_file), KEY_FILE, 0, system_word, "system",
       "PEM file of the authorities to trust; system heeds SSL_CERT_FILE and SSL_CERT_DIR")
-OTHER("tls.server_name", U(tls.server_name), KEY_SERVER_NAME, 0, auto_word, "auto", "Name for SNI and verification; auto: the host asked for")
+OTHER("tls.server_name", U(tls.server_name), KEY_SERVER_NAME, 0, auto_word, "auto",
+      "Name for SNI and verification; auto: the host asked for")
 WORD("tls.min_version", U(tls.min_version), 0, tls_versions, "\"1.2\"", "Least TLS version")
-OTHER("tls.client_cert", U(tls.client_cert), KEY_FILE, EMPTY, NULL, "", "PEM file of the client certificate, with its chain")
+OTHER("tls.client_cert", U(tls.client_cert), KEY_FILE, EMPTY, NULL, "",
+      "PEM file of the client certificate, with its chain")
 OTHER("tls.client_key", U(tls.client_key), KEY_FILE, EMPTY, NULL, "", "PEM file of the client certificate's key")
 OTHER("tls.pins", U(tls.pins), KEY_PINS, 0, NULL, "[]", "sha256/BASE64 of the public keys (SPKI) that are accepted")
 OTHER("listen", U(listen), KEY_LISTEN, 0, NULL, "[]",

@@ -1,6 +1,6 @@
 /*
  * The one table of keys. The loader, the built-in defaults, `check`, `schema`, `explain`, the dump of effective
- * policies, the diff of a reload and the man page all read it; a key exists when it has a row, and is what the row says.
+ * policies and the diff of a reload all read it; a key exists when it has a row, and is what the row says.
  */
 #ifndef EVENKEEL_CONFIG_KEYS_H
 #define EVENKEEL_CONFIG_KEYS_H
@@ -27,7 +27,7 @@ enum key_type {
 	KEY_RATIO, KEY_NUMBER,             /* double */
 	KEY_BOOL,      /* off | on, or the two words of the row: bool */
 	KEY_WORD,      /* one of the row's words: an enum whose values are the words' places */
-	KEY_NAME, KEY_FIELD_NAME, KEY_FILE, KEY_SERVER_NAME, /* const char *; the row's first word, if any, stands for NULL */
+	KEY_NAME, KEY_FIELD_NAME, KEY_FILE, KEY_SERVER_NAME, /* const char *; the row's first word stands for NULL */
 	KEY_PORT,      /* uint16_t */
 	KEY_METHODS, KEY_MEDIA_TYPES, KEY_HOST_PATTERNS, KEY_HOST_NAMES, KEY_PATHS, KEY_PINS, KEY_FIELD_NAMES,
 	KEY_SERVERS,   /* struct string_list; KEY_SERVERS also takes the word `system` */

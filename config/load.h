@@ -55,8 +55,9 @@ struct config *config_load(const char *path, struct fault_list *faults);
 struct config *config_load_text(const char *name, const char *text, size_t length, struct fault_list *faults);
 
 /*
- * Where an effective value came from: the line of the policy file that set it, in whichever scope that was; 0: built-in.
- * owner is the struct that holds the value: &config->global, a struct policy of this config, an upstream or a route.
+ * Where an effective value came from: the line of the policy file that set it, in whichever scope that was; 0: built
+ * in. owner is the struct that holds the value: &config->global, a struct policy of this config, an upstream or a
+ * route.
  */
 struct key; /* a row of the key table, keys.h */
 struct config_origin {

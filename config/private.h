@@ -29,7 +29,8 @@ struct config_private {
 
 /* index.c */
 /* Returns the spots, to be written: those of inherited (NULL: none) for a start. self may be NULL. */
-struct spot *origins_add(struct config *config, const void *owner, const struct spot *inherited, const struct node *self);
+struct spot *origins_add(struct config *config, const void *owner, const struct spot *inherited,
+			 const struct node *self);
 void origins_sort(struct config *config);
 const struct origins *origins_find(const struct config *config, const void *owner); /* after origins_sort; never NULL */
 struct spot origins_spot(const struct config *config, const void *owner, const char *path);

@@ -16,7 +16,8 @@ struct reader {
 bool value_reject(const struct reader *reader, const struct node *node, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
 bool value_reject_kind(const struct reader *reader, const struct node *node);
-bool value_reject_word(const struct reader *reader, const struct node *node, const char *const *words, const char *also);
+bool value_reject_word(const struct reader *reader, const struct node *node, const char *const *words,
+		       const char *also);
 #define REJECT(reader, ...) value_reject(reader, (reader)->node, __VA_ARGS__)
 
 /* The text of a scalar that may be used; NULL after a fault. */
