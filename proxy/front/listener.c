@@ -126,12 +126,12 @@ static bool start_accepting(struct listener *listener, int fd)
 	return true;
 }
 
-/* The socket of a listener that serves the same address in another role; -1: none. */
+/* The socket of a listener that served the same address in another role and is to be closed; -1: none. */
 static int inherited_socket(struct front *front, const char *address)
 {
 	LIST_EACH(link, &front->listeners) {
 		struct listener *old = LIST_ENTRY_OF(link, struct listener, link);
-		if (old->bound == NULL || strcmp(old->address, address) != 0)
+		if (old->bound == NULL || old->is_wanted || strcmp(old->address, address) != 0)
 			continue;
 		return fcntl(evhttp_bound_socket_get_fd(old->bound), F_DUPFD_CLOEXEC, 0);
 	}
