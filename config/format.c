@@ -8,6 +8,7 @@
 #include "hosts.h"
 #include "keys.h"
 #include "units.h"
+#include "yaml_hints.h"
 
 /* Words that a YAML reader, of either version, would not take for text. */
 static bool is_special_word(const char *text)
@@ -41,20 +42,27 @@ static bool is_address_like(const char *text)
 	       text[strlen(text) - 1] != ':';
 }
 
+/* Bytes that are no text, which only the environment can bring in, have no spelling in YAML: U+FFFD stands for them. */
 static void print_quoted(FILE *out, const char *text)
 {
-	fputc('"', out);
-	for (const char *c = text; *c; c++) {
-		unsigned char byte = (unsigned char)*c;
+	const unsigned char *at = (const unsigned char *)text, *end = at + strlen(text);
 
-		if (byte == '"' || byte == '\\')
-			fprintf(out, "\\%c", byte);
-		else if (byte < 0x20 || byte >= 0x7f)
-			fprintf(out, "\\x%02x", byte);
-		else if (byte == '$' && c[1] == '{')
+	fputc('"', out);
+	while (at < end) {
+		unsigned code = 0xfffd;
+		size_t n = yaml_utf8_decode(at, (size_t)(end - at), &code);
+
+		if (*at == '"' || *at == '\\')
+			fprintf(out, "\\%c", *at);
+		else if (n == 0)
+			fputs("\xef\xbf\xbd", out);
+		else if (!yaml_is_printable(code) || code < 0x20 || code == 0x85)
+			fprintf(out, "\\u%04x", code);
+		else if (*at == '$' && at[1] == '{')
 			fputs("$$", out);
 		else
-			fputc(byte, out);
+			fwrite(at, 1, n, out);
+		at += n ? n : 1;
 	}
 	fputc('"', out);
 }

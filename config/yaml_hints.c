@@ -115,21 +115,39 @@ const char *yaml_hint(struct arena *arena, const char *problem, const char *cont
 
 size_t yaml_utf8_length(const unsigned char *c, size_t left)
 {
-	size_t length = c[0] < 0x80                   ? 1
-			: c[0] >= 0xc2 && c[0] < 0xe0 ? 2
-			: (c[0] & 0xf0) == 0xe0       ? 3
-			: c[0] >= 0xf0 && c[0] < 0xf5 ? 4
-						      : 0;
+	unsigned code;
+
+	return yaml_utf8_decode(c, left, &code);
+}
+
+size_t yaml_utf8_decode(const unsigned char *c, size_t left, unsigned *code)
+{
+	static const unsigned least[] = {0, 0, 0x80, 0x800, 0x10000};
+	size_t length = c[0] < 0x80             ? 1
+			: (c[0] & 0xe0) == 0xc0 ? 2
+			: (c[0] & 0xf0) == 0xe0 ? 3
+			: (c[0] & 0xf8) == 0xf0 ? 4
+						: 0;
 
 	if (length == 0 || length > left)
 		return 0;
-	for (size_t i = 1; i < length; i++)
+	*code = length == 1 ? c[0] : c[0] & (0x7fu >> length);
+	for (size_t i = 1; i < length; i++) {
 		if ((c[i] & 0xc0) != 0x80)
 			return 0;
-	if ((c[0] == 0xe0 && c[1] < 0xa0) || (c[0] == 0xed && c[1] > 0x9f) || (c[0] == 0xf0 && c[1] < 0x90) ||
-		(c[0] == 0xf4 && c[1] > 0x8f))
+		*code = *code << 6 | (c[i] & 0x3fu);
+	}
+	if (*code < least[length] || *code > 0x10ffff || (*code >= 0xd800 && *code <= 0xdfff))
 		return 0;
 	return length;
+}
+
+/* YAML 1.1, 5.1: what may stand in a file as it is. */
+bool yaml_is_printable(unsigned code)
+{
+	if (code < 0xa0)
+		return code == '\t' || code == '\n' || code == '\r' || (code >= 0x20 && code < 0x7f) || code == 0x85;
+	return code != 0xfeff && code != 0xfffe && code != 0xffff;
 }
 
 bool yaml_check_bytes(const char *text, size_t length, struct fault_list *faults)
@@ -142,14 +160,15 @@ bool yaml_check_bytes(const char *text, size_t length, struct fault_list *faults
 		return false;
 	}
 	while (at < end) {
-		size_t n = yaml_utf8_length(at, (size_t)(end - at));
+		unsigned code = 0;
+		size_t n = yaml_utf8_decode(at, (size_t)(end - at), &code);
 
 		if (n == 0) {
 			fault_add(faults, FAULT_ERROR, place, "byte 0x%02x is not UTF-8: is this a text file?", *at);
 			return false;
 		}
-		if ((*at < 0x20 && *at != '\n' && *at != '\t' && *at != '\r') || *at == 0x7f) {
-			fault_add(faults, FAULT_ERROR, place, "control character 0x%02x: is this a text file?", *at);
+		if (!yaml_is_printable(code)) {
+			fault_add(faults, FAULT_ERROR, place, "control character U+%04X: is this a text file?", code);
 			return false;
 		}
 		if (*at == '\n')

@@ -17,5 +17,7 @@ bool yaml_check_bytes(const char *text, size_t length, struct fault_list *faults
 
 /* Length of the UTF-8 sequence (RFC 3629) at c, of which `left` bytes are there; 0 when it is none. */
 size_t yaml_utf8_length(const unsigned char *c, size_t left);
+size_t yaml_utf8_decode(const unsigned char *c, size_t left, unsigned *code); /* the same, and the code point */
+bool yaml_is_printable(unsigned code); /* may stand in YAML unescaped */
 
 #endif

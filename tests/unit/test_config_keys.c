@@ -146,7 +146,10 @@ static void test_scalars(void **state)
 	assert_scalar("a:", "\"a:\"");
 	assert_scalar("q\"\\", "\"q\\\"\\\\\"");
 	assert_scalar("${X}", "\"$${X}\"");
-	assert_scalar("a\nb", "\"a\\x0ab\"");
+	assert_scalar("/\xc3\xa9", "\"/\xc3\xa9\"");
+	assert_scalar("$${X}", "\"$$${X}\"");
+	assert_scalar("\xc2\x80", "\"\\u0080\"");
+	assert_scalar("a\nb", "\"a\\u000ab\"");
 }
 
 /* ---- policies.example.yaml ---- */
