@@ -91,6 +91,7 @@ static void flush_log(struct loop *loop)
 
 void loop_run(struct loop *loop)
 {
+	flush_log(loop); /* the lines of the start: the first turn may wait for long */
 	while (!loop->is_stopped) {
 		bool has_work = !list_is_empty(&loop->deferred);
 		int result = event_base_loop(loop->base, has_work ? EVLOOP_NONBLOCK : EVLOOP_ONCE);

@@ -76,8 +76,13 @@ def proxy(makers, tmp_path_factory):
     def make(text=None, arguments=(), env=None, builtin=False, **policy):
         folder = tmp_path_factory.mktemp("proxy")
         if builtin:
-            return makers.add(Proxy(folder, arguments=["--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", *arguments], env=env))
-        return makers.add(Proxy(folder, None if text else policy, text, arguments, env))
+            policy = None
+            arguments = ["--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", *arguments]
+        elif text:
+            policy = None
+        made = makers.add(Proxy(folder, policy, text, arguments, env, start=False))
+        made.start()
+        return made
     return make
 
 

@@ -115,7 +115,7 @@ class Proxy:
         with self.changed:
             self.changed.notify_all()
 
-    def wait_ready(self, timeout=10):
+    def wait_ready(self, timeout=5):
         """Until it says where it listens: the proxy port, and the admin port unless that is off."""
         end = time.monotonic() + patience(timeout)
         with self.changed:
