@@ -142,8 +142,8 @@ static bool find_by_authority(struct client *client, const struct request *reque
 static bool find_by_host_field(struct client *client, const struct request *request, struct refusal *refusal)
 {
 	static const char hint[] =
-		"this is a forward proxy and the request names no other host: set HTTP_PROXY (and https_proxy) to this address "
-		"in the application, or give the upstream a `listen:` port of its own and send the request there";
+		"this is a forward proxy and the request names no other host: ask for an absolute URL (GET http://host/path), as "
+		"applications do that have HTTP_PROXY set to this address, or give the upstream a `listen:` port of its own";
 	struct slice value = head_get(&request->head, SLICE("Host"));
 	struct target *target = &client->authority;
 	if (value.length == 0 || target_parse_host(value, target) != NULL)

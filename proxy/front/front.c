@@ -66,9 +66,11 @@ struct wish {
 	enum listener_role role;
 	const struct listen_address *address;
 	const char *upstream;
-	struct listener *opened; /* by this call */
+	struct listener *open;
+	bool is_new; /* opened by this call */
 };
 
+/* One that no other wish has found yet: an address with port 0 may be wished for twice. */
 static struct listener *find_open(const struct front *front, const struct wish *wish)
 {
 	LIST_EACH(link, &front->listeners) {
@@ -76,7 +78,7 @@ static struct listener *find_open(const struct front *front, const struct wish *
 		bool is_same_upstream = listener->upstream && wish->upstream
 						? strcmp(listener->upstream, wish->upstream) == 0
 						: listener->upstream == wish->upstream;
-		if (listener->bound && listener->role == wish->role && is_same_upstream &&
+		if (listener->bound && !listener->is_wanted && listener->role == wish->role && is_same_upstream &&
 		    strcmp(listener->address, wish->address->text) == 0)
 			return listener;
 	}
@@ -98,37 +100,38 @@ static void fill_wishes(const struct front *front, const struct config *config, 
 {
 	size_t n = 0;
 	if (config->global.admin_is_on)
-		wishes[n++] = (struct wish){ LISTENER_ADMIN, &config->global.admin, NULL, NULL };
+		wishes[n++] = (struct wish){ LISTENER_ADMIN, &config->global.admin, NULL, NULL, false };
 	if (front->is_stopping)
 		return;
 	for (size_t i = 0; i < config->global.listen.n; i++)
-		wishes[n++] = (struct wish){ LISTENER_PROXY, &config->global.listen.items[i], NULL, NULL };
+		wishes[n++] = (struct wish){ LISTENER_PROXY, &config->global.listen.items[i], NULL, NULL, false };
 	for (size_t i = 0; i < config->n_upstreams; i++)
 		for (size_t j = 0; j < config->upstreams[i].listen.n; j++)
 			wishes[n++] = (struct wish){ LISTENER_UPSTREAM, &config->upstreams[i].listen.items[j],
-						     config->upstreams[i].name, NULL };
+						     config->upstreams[i].name, NULL, false };
 }
 
-static void mark_wanted(const struct front *front, const struct wish *wishes, size_t n)
+static void find_what_is_open(const struct front *front, struct wish *wishes, size_t n)
 {
 	LIST_EACH(link, &front->listeners)
 		LIST_ENTRY_OF(link, struct listener, link)->is_wanted = false;
 	for (size_t i = 0; i < n; i++) {
-		struct listener *listener = find_open(front, &wishes[i]);
-		if (listener)
-			listener->is_wanted = true;
+		wishes[i].open = find_open(front, &wishes[i]);
+		if (wishes[i].open)
+			wishes[i].open->is_wanted = true;
 	}
 }
 
-static bool open_wishes(struct front *front, struct wish *wishes, size_t n, char *error, size_t error_capacity)
+static bool open_the_rest(struct front *front, struct wish *wishes, size_t n, char *error, size_t error_capacity)
 {
 	for (size_t i = 0; i < n; i++) {
-		if (find_open(front, &wishes[i]))
+		if (wishes[i].open)
 			continue;
-		wishes[i].opened = listener_open(front, wishes[i].role, wishes[i].address, wishes[i].upstream, error,
-						 error_capacity);
-		if (wishes[i].opened == NULL)
+		wishes[i].open = listener_open(front, wishes[i].role, wishes[i].address, wishes[i].upstream, error,
+					       error_capacity);
+		if (wishes[i].open == NULL)
 			return false;
+		wishes[i].is_new = true;
 	}
 	return true;
 }
@@ -148,13 +151,13 @@ bool front_apply(struct front *front, const struct config *config, char *error, 
 	size_t n = count_wishes(front, config);
 	struct wish *wishes = xcalloc(n + 1, sizeof(*wishes));
 	fill_wishes(front, config, wishes);
-	mark_wanted(front, wishes, n);
-	bool is_done = open_wishes(front, wishes, n, error, error_capacity);
+	find_what_is_open(front, wishes, n);
+	bool is_done = open_the_rest(front, wishes, n, error, error_capacity);
 	for (size_t i = 0; i < n; i++) {
-		if (wishes[i].opened && is_done)
-			listener_log(wishes[i].opened);
-		else if (wishes[i].opened)
-			listener_close(wishes[i].opened);
+		if (wishes[i].is_new && is_done)
+			listener_log(wishes[i].open);
+		else if (wishes[i].is_new)
+			listener_close(wishes[i].open);
 	}
 	free(wishes);
 	LIST_EACH(link, &front->listeners) {

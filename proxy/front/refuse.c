@@ -67,6 +67,7 @@ void refuse_request(struct wire *wire, struct slice request_id, struct slice url
 		.error = refusal->error,
 		.detail = refusal->detail,
 		.upstream = refusal->upstream ? refusal->upstream : "-",
+		.verdict = verdict_words[VERDICT_NOT_LISTED],
 		.elapsed_ms = mono_elapsed_ms(wire->message->started, clock_now()),
 		.request_id = request_id,
 		.retry_after_s = refusal->status == 503 ? 1 : -1,
