@@ -20,13 +20,16 @@ static const char usage[] =
 	"       evenkeel schema\n"
 	"\n"
 	"A sidecar forward proxy that keeps an application's outgoing HTTP calls on an even keel: deadlines, bounded\n"
-	"waiting, safe retries, honest errors. The application sets HTTP_PROXY=http://127.0.0.1:3128 and changes no code.\n"
+	"waiting, safe retries, honest errors. The application sets HTTP_PROXY=http://127.0.0.1:3128 and changes no "
+	"code.\n"
 	"\n"
 	"Commands:\n"
 	"  run      run the proxy in the foreground (the default); logs go to stderr\n"
 	"  check    validate a policy file: every fault as FILE:LINE:COL: message; exit 0 good, 1 faults\n"
-	"  explain  what the policy means for one request: its upstream and route and why, every effective value and where\n"
-	"           it comes from, the worst-case timeline; METHOD is GET when left out; CONNECT takes HOST:PORT as URL\n"
+	"  explain  what the policy means for one request: its upstream and route and why, every effective value and "
+	"where\n"
+	"           it comes from, the worst-case timeline; METHOD is GET when left out; CONNECT takes HOST:PORT as "
+	"URL\n"
 	"  init     write a small commented policy file to stdout\n"
 	"  health   ask a running proxy's admin port how it is, within 2 s; exit 0 healthy, 1 not\n"
 	"  schema   print the JSON Schema (draft 2020-12) of the policy file, for editors\n"
@@ -61,8 +64,12 @@ int cli_usage_error(const char *format, ...)
 }
 
 static const char *const command_words[N_CLI_COMMANDS] = {
-	[CLI_RUN] = "run",   [CLI_CHECK] = "check",   [CLI_EXPLAIN] = "explain",
-	[CLI_INIT] = "init", [CLI_HEALTH] = "health", [CLI_SCHEMA] = "schema",
+	[CLI_RUN] = "run",
+	[CLI_CHECK] = "check",
+	[CLI_EXPLAIN] = "explain",
+	[CLI_INIT] = "init",
+	[CLI_HEALTH] = "health",
+	[CLI_SCHEMA] = "schema",
 };
 
 #define FOR(command) (1u << (command))
@@ -75,29 +82,29 @@ static const struct {
 	const char *name;
 	unsigned commands;
 } option_rules[] = {
-	{ 'c', "-c", FOR(CLI_RUN) | FOR(CLI_CHECK) | FOR(CLI_EXPLAIN) | FOR(CLI_HEALTH) },
-	{ OPTION_LISTEN, "--listen", FOR(CLI_RUN) },
-	{ OPTION_ADMIN, "--admin", FOR(CLI_RUN) | FOR(CLI_HEALTH) },
-	{ OPTION_LOG_LEVEL, "--log-level", FOR(CLI_RUN) },
-	{ OPTION_FORMAT, "--format", FOR(CLI_CHECK) | FOR(CLI_EXPLAIN) },
-	{ OPTION_JSON, "--json", FOR(CLI_CHECK) | FOR(CLI_EXPLAIN) },
-	{ OPTION_FROM_ENV, "--from-env", FOR(CLI_INIT) },
-	{ OPTION_READY, "--ready", FOR(CLI_HEALTH) },
+	{'c', "-c", FOR(CLI_RUN) | FOR(CLI_CHECK) | FOR(CLI_EXPLAIN) | FOR(CLI_HEALTH)},
+	{OPTION_LISTEN, "--listen", FOR(CLI_RUN)},
+	{OPTION_ADMIN, "--admin", FOR(CLI_RUN) | FOR(CLI_HEALTH)},
+	{OPTION_LOG_LEVEL, "--log-level", FOR(CLI_RUN)},
+	{OPTION_FORMAT, "--format", FOR(CLI_CHECK) | FOR(CLI_EXPLAIN)},
+	{OPTION_JSON, "--json", FOR(CLI_CHECK) | FOR(CLI_EXPLAIN)},
+	{OPTION_FROM_ENV, "--from-env", FOR(CLI_INIT)},
+	{OPTION_READY, "--ready", FOR(CLI_HEALTH)},
 };
 #define N_OPTION_RULES (sizeof(option_rules) / sizeof(option_rules[0]))
 
 static const struct option long_options[] = {
-	{ "config", required_argument, NULL, 'c' },
-	{ "listen", required_argument, NULL, OPTION_LISTEN },
-	{ "admin", required_argument, NULL, OPTION_ADMIN },
-	{ "log-level", required_argument, NULL, OPTION_LOG_LEVEL },
-	{ "format", required_argument, NULL, OPTION_FORMAT },
-	{ "json", no_argument, NULL, OPTION_JSON },
-	{ "from-env", no_argument, NULL, OPTION_FROM_ENV },
-	{ "ready", no_argument, NULL, OPTION_READY },
-	{ "help", no_argument, NULL, 'h' },
-	{ "version", no_argument, NULL, 'V' },
-	{ NULL, 0, NULL, 0 },
+	{"config", required_argument, NULL, 'c'},
+	{"listen", required_argument, NULL, OPTION_LISTEN},
+	{"admin", required_argument, NULL, OPTION_ADMIN},
+	{"log-level", required_argument, NULL, OPTION_LOG_LEVEL},
+	{"format", required_argument, NULL, OPTION_FORMAT},
+	{"json", no_argument, NULL, OPTION_JSON},
+	{"from-env", no_argument, NULL, OPTION_FROM_ENV},
+	{"ready", no_argument, NULL, OPTION_READY},
+	{"help", no_argument, NULL, 'h'},
+	{"version", no_argument, NULL, 'V'},
+	{NULL, 0, NULL, 0},
 };
 
 /* What cli_parse learns on its way. */
@@ -109,7 +116,7 @@ struct parse {
 
 static bool parse_level(const char *text, enum log_level *level)
 {
-	static const char *const words[] = { "debug", "info", "warn", "error" };
+	static const char *const words[] = {"debug", "info", "warn", "error"};
 	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
 		if (strcmp(text, words[i]) == 0) {
 			*level = (enum log_level)i;
@@ -132,7 +139,8 @@ static int take_command(struct parse *parse, const char *word)
 	}
 	if (near.best)
 		return cli_usage_error("unknown command '%s'; did you mean %s?", word, near.best);
-	return cli_usage_error("unknown command '%s'; the commands are run, check, explain, init, health and schema", word);
+	return cli_usage_error(
+		"unknown command '%s'; the commands are run, check, explain, init, health and schema", word);
 }
 
 /* The first word is the command, the others its arguments. -1: fine so far. */
@@ -214,7 +222,8 @@ static int check_options(const struct parse *parse)
 	unsigned command = FOR(parse->cli->command);
 	for (size_t i = 0; i < N_OPTION_RULES; i++)
 		if ((parse->used & (1u << i)) && !(option_rules[i].commands & command))
-			return cli_usage_error("%s takes no %s", command_words[parse->cli->command], option_rules[i].name);
+			return cli_usage_error(
+				"%s takes no %s", command_words[parse->cli->command], option_rules[i].name);
 	return -1;
 }
 
@@ -241,8 +250,8 @@ static int check_arguments(struct cli *cli)
 
 int cli_parse(struct cli *cli, int argc, char **argv)
 {
-	*cli = (struct cli){ .command = CLI_RUN };
-	struct parse parse = { .cli = cli };
+	*cli = (struct cli){.command = CLI_RUN};
+	struct parse parse = {.cli = cli};
 	int option, code;
 	/* "-": words come as option 1, in their place among the options, whatever POSIXLY_CORRECT says */
 	while ((option = getopt_long(argc, argv, "-c:hV", long_options, NULL)) != -1) {

@@ -47,10 +47,11 @@ static int run_explain(const struct cli *cli)
 		return 1;
 	}
 	struct slice method = cli->n_arguments == 2 ? slice_of(cli->arguments[0]) : SLICE("GET");
-	struct buffer out = { 0 };
+	struct buffer out = {0};
 	char error[EXPLAIN_ERROR_BYTES];
 	int code = 0;
-	if (explain(config, method, slice_of(cli->arguments[cli->n_arguments - 1]), cli->as_json, &out, error, sizeof(error)))
+	if (explain(config, method, slice_of(cli->arguments[cli->n_arguments - 1]), cli->as_json, &out, error,
+		    sizeof(error)))
 		fwrite(buffer_start(&out), 1, buffer_length(&out), stdout);
 	else
 		code = cli_usage_error("explain: %s", error);
@@ -71,7 +72,7 @@ static int run_health(const struct cli *cli)
 		is_healthy = health_ask(&config->global, cli->options.admin, cli->asks_ready, error, sizeof(error));
 	else
 		snprintf(error, sizeof(error), "%s: %zu faults (evenkeel check shows them)", cli->options.config_path,
-			 faults.n_errors);
+			faults.n_errors);
 	if (!is_healthy)
 		fprintf(stderr, "evenkeel: not healthy: %s\n", error);
 	fault_list_clear(&faults);

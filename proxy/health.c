@@ -35,7 +35,7 @@ static bool wait_for(const struct question *question, short events)
 {
 	for (;;) {
 		int64_t left_ms = mono_left_ms(clock_now(), question->end);
-		struct pollfd ready = { question->fd, events, 0 };
+		struct pollfd ready = {question->fd, events, 0};
 		int n = left_ms > 0 ? poll(&ready, 1, (int)left_ms) : 0;
 		if (n > 0)
 			return true;
@@ -105,8 +105,8 @@ static bool open_connection(struct question *question, const struct listen_addre
 static bool send_request(const struct question *question)
 {
 	char request[256];
-	int length = snprintf(request, sizeof(request), "GET %s HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n",
-			      question->path);
+	int length = snprintf(request, sizeof(request),
+		"GET %s HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n", question->path);
 	ssize_t sent = send(question->fd, request, (size_t)length, MSG_NOSIGNAL);
 
 	return sent == length || fail(question, sent < 0 ? strerror(errno) : "can't send");
@@ -146,9 +146,10 @@ static bool ask(struct question *question, const struct listen_address *admin)
 	return is_healthy;
 }
 
-bool health_ask(const struct global_rule *global, const char *admin, bool asks_ready, char *error, size_t error_capacity)
+bool health_ask(
+	const struct global_rule *global, const char *admin, bool asks_ready, char *error, size_t error_capacity)
 {
-	struct arena arena = { NULL };
+	struct arena arena = {NULL};
 	struct listen_address address = global->admin;
 	const char *why = NULL;
 	bool is_on = admin ? strcmp(admin, "off") != 0 : global->admin_is_on, is_healthy = false;

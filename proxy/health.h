@@ -13,6 +13,7 @@
  * admin: "IP:PORT", "[IPv6]:PORT" or "unix:/path"; NULL: the one of global. An address that stands for every interface
  * is asked on the loopback. True: 200 from /livez, or /readyz. False: error says in one line why not.
  */
-bool health_ask(const struct global_rule *global, const char *admin, bool asks_ready, char *error, size_t error_capacity);
+bool health_ask(const struct global_rule *global, const char *admin, bool asks_ready, char *error,
+	size_t error_capacity);
 
 #endif

@@ -20,7 +20,7 @@
 /* One host that the environment names. */
 struct proposal {
 	char name[MAX_NAME_BYTES + 16];
-	char host[TARGET_MAX_HOST + 3]; /* IPv6 in brackets */
+	char host[TARGET_MAX_HOST + 3];       /* IPv6 in brackets */
 	const char *variables[MAX_VARIABLES]; /* borrowed from environ; end at '=' */
 	size_t n_variables, n_more_variables;
 	uint16_t ports[MAX_PORTS];
@@ -35,17 +35,20 @@ struct proposals {
 	size_t n_left_out;
 };
 
+/* clang-format off */
 static const char head[] =
-	"# Evenkeel policy file. What is not written here has its built-in value; `evenkeel explain -c FILE URL` shows what\n"
-	"# that comes to, `evenkeel check FILE` tells what is wrong, `evenkeel schema` helps the editor.\n"
+	"# Evenkeel policy file. What is not written here has its built-in value.\n"
+	"#   evenkeel explain -c FILE URL   what that comes to for one request\n"
+	"#   evenkeel check FILE            what is wrong with it\n"
+	"#   evenkeel schema                for completion in an editor\n"
 	"\n"
 	"listen: 127.0.0.1:3128           # HTTP_PROXY=http://127.0.0.1:3128 in the application's environment\n"
 	"admin: 127.0.0.1:9128            # /livez, /readyz, /metrics, and a dashboard at /\n"
-	"unmatched: allow                 # hosts without an entry below: allow gives them `defaults`, deny answers 403\n"
+	"unmatched: allow                 # hosts without an entry below: allow (they get `defaults`) or deny (403)\n"
 	"\n"
 	"defaults:                        # for every upstream that says nothing else\n"
 	"  timeouts:\n"
-	"    total: 30s                   # the whole call, waits and retries included; the application's own timeout goes above it\n"
+	"    total: 30s                   # a whole call, waits and retries included; the application's own is longer\n"
 	"    attempt: 10s                 # one attempt\n"
 	"  retry:\n"
 	"    max_attempts: 3              # the first one included; 1 never retries\n"
@@ -55,17 +58,18 @@ static const char example[] =
 	"upstreams: []                    # one entry for each service that the application calls:\n"
 	"# - name: payments               # in metrics and logs\n"
 	"#   match: {hosts: [api.payments.example, \"*.pay.example\"]}\n"
-	"#   tls: {originate: on}         # the application asks http://api.payments.example/, Evenkeel speaks https:// with it;\n"
+	"#   tls: {originate: on}         # the application asks http://, Evenkeel speaks https:// with the upstream;\n"
 	"#                                # inside an https:// tunnel no timeout or retry could be enforced\n"
 	"#   timeouts: {total: 8s, attempt: 3s}\n"
 	"#   routes:                      # the first match wins\n"
 	"#     - match: {methods: [POST], paths: [\"/v1/charges\"]}\n"
 	"#       retry: {max_attempts: 1}\n";
+/* clang-format on */
 
 /* The length of the name that is left when the ending is taken off a variable's; 0: it isn't one of ours. */
 static size_t stem_length(const char *name, size_t length)
 {
-	static const char *const endings[] = { "_BASE_URL", "_URL", "_URI", "_ENDPOINT" };
+	static const char *const endings[] = {"_BASE_URL", "_URL", "_URI", "_ENDPOINT"};
 
 	if (strncmp(name, "EVENKEEL_", 9) == 0 || length > MAX_VARIABLE_BYTES)
 		return 0;
@@ -117,7 +121,7 @@ static void choose_name(const struct proposals *proposals, const char *stem, siz
 /* An http or https URL whose host a policy file may name. */
 static bool read_url(const char *value, struct target *target, char host[static TARGET_MAX_HOST + 3])
 {
-	struct arena arena = { NULL };
+	struct arena arena = {NULL};
 	const char *why;
 
 	if (target_parse(slice_of(value), false, target) != NULL || target->form != TARGET_ABSOLUTE)
@@ -162,7 +166,7 @@ static void consider(struct proposals *proposals, const char *variable)
 		return;
 	}
 	if (!proposal) {
-		struct proposal fresh = { .n_variables = 0 };
+		struct proposal fresh = {.n_variables = 0};
 		choose_name(proposals, variable, length, &fresh);
 		memcpy(fresh.host, host, sizeof(host));
 		proposal = &proposals->items[proposals->n++];
@@ -214,9 +218,11 @@ static void print_proposal(FILE *out, const struct proposal *proposal)
 	}
 	fputs("}\n", out);
 	if (proposal->has_https)
-		fputs("    # https:// is an opaque tunnel, in which no timeout or retry can be enforced. For the whole policy, write\n"
+		fputs("    # https:// is an opaque tunnel, in which no timeout or retry can be enforced. For the whole "
+		      "policy, write\n"
 		      "    # http:// in the variable and switch this on:\n"
-		      "    # tls: {originate: on}\n", out);
+		      "    # tls: {originate: on}\n",
+			out);
 	fputs("    # timeouts: {total: 8s, attempt: 3s}\n", out);
 }
 
@@ -233,8 +239,10 @@ static void print_environment(FILE *out)
 	qsort(sorted, n, sizeof(*sorted), compare_variables);
 	for (size_t i = 0; i < n; i++)
 		consider(proposals, sorted[i]);
-	fputs(proposals->n > 0 ? "upstreams:\n" : "upstreams: []   # no *_URL, *_URI or *_ENDPOINT variable holds an http:// or https:// URL\n",
-	      out);
+	fputs(proposals->n > 0
+			? "upstreams:\n"
+			: "upstreams: []   # no *_URL, *_URI or *_ENDPOINT variable holds an http:// or https:// URL\n",
+		out);
 	for (size_t i = 0; i < proposals->n; i++)
 		print_proposal(out, &proposals->items[i]);
 	if (proposals->n_left_out > 0)

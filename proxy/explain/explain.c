@@ -106,7 +106,7 @@ static enum explanation_kind kind_of(const struct explanation *explanation)
 	if (explanation->target.form != TARGET_AUTHORITY)
 		return EXPLAINED_REQUEST;
 	if (egress->connect_any_port || is_named_port(egress->connect_ports, egress->n_connect_ports, port) ||
-	    is_named_port(upstream->ports, upstream->n_ports, port))
+		is_named_port(upstream->ports, upstream->n_ports, port))
 		return EXPLAINED_OPAQUE_TUNNEL;
 	return egress->tunnel_http ? EXPLAINED_HTTP_TUNNEL : EXPLAINED_PORT_DENIED;
 }
@@ -117,7 +117,8 @@ static void find_destination(struct explanation *explanation)
 
 	explanation->port = explanation->target.port;
 	explanation->is_tls = explanation->target.is_https;
-	if (explanation->is_tls || !upstream || !upstream->tls.originate || explanation->kind == EXPLAINED_OPAQUE_TUNNEL)
+	if (explanation->is_tls || !upstream || !upstream->tls.originate ||
+		explanation->kind == EXPLAINED_OPAQUE_TUNNEL)
 		return;
 	explanation->is_tls = true;
 	if (upstream->port != 0)
@@ -126,12 +127,25 @@ static void find_destination(struct explanation *explanation)
 		explanation->port = HTTPS_PORT;
 }
 
+/* Before a tunnel stands there is no response: neither its status nor its Retry-After can lead to a retry. */
+static void make_timeline(struct explanation *explanation)
+{
+	struct policy policy = *explanation->match.policy;
+
+	if (explanation->kind == EXPLAINED_OPAQUE_TUNNEL) {
+		policy.retry.on =
+			(struct retry_on){.kinds = policy.retry.on.kinds & (RETRY_DNS_FAILURE | RETRY_CONNECT_FAILURE)};
+		policy.retry.retry_after.honor = false;
+	}
+	timeline_make(&explanation->timeline, &policy);
+}
+
 static void find_policy(struct explanation *explanation)
 {
-	struct slice path = { explanation->path, explanation->path_length };
+	struct slice path = {explanation->path, explanation->path_length};
 
 	explanation->match = match_request(explanation->config, slice_of(explanation->target.host),
-					   explanation->target.port, explanation->method, path);
+		explanation->target.port, explanation->method, path);
 	explanation->kind = kind_of(explanation);
 	if (explanation->kind == EXPLAINED_HTTP_TUNNEL) { /* routes are for the requests inside */
 		explanation->match.route = NULL;
@@ -139,18 +153,18 @@ static void find_policy(struct explanation *explanation)
 	}
 	find_destination(explanation);
 	if (explanation->match.policy)
-		timeline_make(&explanation->timeline, explanation->match.policy);
+		make_timeline(explanation);
 }
 
 bool explain(const struct config *config, struct slice method, struct slice url, bool as_json, struct buffer *out,
-	     char *error, size_t error_capacity)
+	char *error, size_t error_capacity)
 {
-	struct explanation explanation = { .config = config, .method = method };
+	struct explanation explanation = {.config = config, .method = method};
 	const char *fault = read_request(&explanation, url);
 
 	if (fault) {
-		snprintf(error, error_capacity, "%s: write METHOD http://HOST[:PORT][/PATH] (or https://), or CONNECT HOST:PORT",
-			 fault);
+		snprintf(error, error_capacity,
+			"%s: write METHOD http://HOST[:PORT][/PATH] (or https://), or CONNECT HOST:PORT", fault);
 		return false;
 	}
 	find_policy(&explanation);

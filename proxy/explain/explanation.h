@@ -39,7 +39,8 @@ static inline bool explanation_has_policy(const struct explanation *explanation)
 
 /* "built-in", or FILE:LINE. */
 void put_place(struct buffer *out, const struct config *config, unsigned line);
-void put_key_place(struct buffer *out, const struct config *config, const void *owner, const char *path, unsigned scope);
+void put_key_place(struct buffer *out, const struct config *config, const void *owner, const char *path,
+	unsigned scope);
 
 /* The URL without userinfo and query; HOST:PORT for CONNECT. */
 void put_url(struct buffer *out, const struct explanation *explanation);
@@ -48,7 +49,8 @@ void put_destination(struct buffer *out, const struct explanation *explanation);
 /* reasons.c: one clause each. Why this upstream or route, and where that is written; why not the others. */
 void put_upstream_reason(struct buffer *out, const struct explanation *explanation);
 void put_upstream_place(struct buffer *out, const struct explanation *explanation);
-void put_other_upstream_reason(struct buffer *out, const struct explanation *explanation, const struct upstream_def *other);
+void put_other_upstream_reason(struct buffer *out, const struct explanation *explanation,
+	const struct upstream_def *other);
 void put_route_reason(struct buffer *out, const struct explanation *explanation);
 void put_other_route_reason(struct buffer *out, const struct explanation *explanation, const struct route *other);
 bool has_route_choice(const struct explanation *explanation); /* are routes asked at all? */

@@ -11,7 +11,7 @@ static void add_text(struct buffer *out, const char *name, struct buffer *text)
 
 static void add_place(struct buffer *out, const struct config *config, unsigned line)
 {
-	struct buffer text = { 0 };
+	struct buffer text = {0};
 
 	put_place(&text, config, line);
 	add_text(out, "origin", &text);
@@ -42,7 +42,7 @@ static void add_upstream(struct buffer *out, const struct explanation *explanati
 {
 	const struct config *config = explanation->config;
 	const struct upstream_def *upstream = explanation->match.upstream;
-	struct buffer text = { 0 };
+	struct buffer text = {0};
 
 	json_member_string(out, "upstream", upstream ? upstream->name : NULL);
 	put_upstream_reason(&text, explanation);
@@ -66,7 +66,7 @@ static void add_upstream(struct buffer *out, const struct explanation *explanati
 static void add_route(struct buffer *out, const struct explanation *explanation)
 {
 	const struct match *match = &explanation->match;
-	struct buffer text = { 0 };
+	struct buffer text = {0};
 
 	json_member_string(out, "route", match->route ? match->route->text : NULL);
 	put_route_reason(&text, explanation);
@@ -186,8 +186,8 @@ static const char *const kind_words[N_EXPLANATION_KINDS] = {
 
 void explanation_print_json(const struct explanation *explanation, struct buffer *out)
 {
-	struct value_list list = { out, explanation->config };
-	struct buffer text = { 0 };
+	struct value_list list = {out, explanation->config};
+	struct buffer text = {0};
 	bool has_policy = explanation_has_policy(explanation);
 
 	buffer_printf(out, "{");

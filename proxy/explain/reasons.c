@@ -57,8 +57,9 @@ void put_upstream_reason(struct buffer *out, const struct explanation *explanati
 	const char *host = explanation->target.host;
 
 	if (is_unmatched(explanation)) {
-		buffer_printf(out, "no entry of upstreams matches %s:%u, and unmatched is %s", host, explanation->target.port,
-			      upstream ? "allow: it gets the defaults" : "deny: 403 http_request_denied");
+		buffer_printf(out, "no entry of upstreams matches %s:%u, and unmatched is %s", host,
+			explanation->target.port,
+			upstream ? "allow: it gets the defaults" : "deny: 403 http_request_denied");
 		return;
 	}
 	const char *pattern = best_pattern(upstream, host);
@@ -80,7 +81,8 @@ void put_upstream_place(struct buffer *out, const struct explanation *explanatio
 		put_key_place(out, config, explanation->match.upstream, "match.hosts", KEY_UPSTREAM);
 }
 
-void put_other_upstream_reason(struct buffer *out, const struct explanation *explanation, const struct upstream_def *other)
+void put_other_upstream_reason(
+	struct buffer *out, const struct explanation *explanation, const struct upstream_def *other)
 {
 	const struct upstream_def *upstream = explanation->match.upstream;
 	uint16_t port = explanation->target.port;
@@ -126,7 +128,7 @@ static const char *path_pattern(const struct route *route, struct slice path)
 
 static struct slice path_of(const struct explanation *explanation)
 {
-	return (struct slice){ explanation->path, explanation->path_length };
+	return (struct slice){explanation->path, explanation->path_length};
 }
 
 void put_route_reason(struct buffer *out, const struct explanation *explanation)
@@ -138,7 +140,7 @@ void put_route_reason(struct buffer *out, const struct explanation *explanation)
 		buffer_append_slice(out, SLICE("each request inside the tunnel finds its own"));
 	} else if (!route) {
 		buffer_printf(out, "%s, so the upstream's own policy rules",
-			      explanation->match.upstream->n_routes > 0 ? "no route matches" : "it has no routes");
+			explanation->match.upstream->n_routes > 0 ? "no route matches" : "it has no routes");
 	} else {
 		buffer_append_slice(out, SLICE("the first that matches: "));
 		if (route->methods.n > 0)

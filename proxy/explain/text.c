@@ -4,7 +4,7 @@
 #include "../../config/units.h"
 #include "explanation.h"
 
-#define VALUE_COLUMNS 64  /* of "  key: value", before where it came from */
+#define VALUE_COLUMNS 64 /* of "  key: value", before where it came from */
 #define BAR_COLUMNS 50
 #define MAX_FIRST_STEPS 10 /* a policy of 100 attempts isn't drawn whole */
 
@@ -82,7 +82,7 @@ static void put_value(void *owner, const struct shown_value *value)
 	}
 	width = 4 + strlen(value->key->path) + strlen(value->text);
 	buffer_printf(table->out, "  %s: %s%*s  ", value->key->path, value->text,
-		      width < VALUE_COLUMNS ? (int)(VALUE_COLUMNS - width) : 0, "");
+		width < VALUE_COLUMNS ? (int)(VALUE_COLUMNS - width) : 0, "");
 	put_place(table->out, table->explanation->config, value->line);
 	buffer_printf(table->out, "\n");
 }
@@ -109,7 +109,8 @@ static const char *duration(int64_t ms, char text[static UNITS_TEXT_BYTES])
 	else if (seconds < 3600)
 		snprintf(text, UNITS_TEXT_BYTES, "%lldm%lld%ss", seconds / 60, seconds % 60, fraction);
 	else
-		snprintf(text, UNITS_TEXT_BYTES, "%lldh%lldm%lld%ss", seconds / 3600, seconds / 60 % 60, seconds % 60, fraction);
+		snprintf(text, UNITS_TEXT_BYTES, "%lldh%lldm%lld%ss", seconds / 3600, seconds / 60 % 60, seconds % 60,
+			fraction);
 	return text;
 }
 
@@ -163,28 +164,39 @@ static void put_attempt(struct buffer *out, const struct timeline_step *step, si
 	if (step->end_ms < 0)
 		bar[BAR_COLUMNS - 1] = '>';
 	buffer_printf(out, "  attempt %-3zu |%s|  %s to %s, %s\n", n, bar, duration(step->start_ms, start),
-		      duration(step->end_ms, end), cut_words[step->cut]);
+		duration(step->end_ms, end), cut_words[step->cut]);
+}
+
+/* "0s to 100ms", or "1s" when nothing is left to chance. */
+static void put_range(struct buffer *out, const struct timeline_step *step)
+{
+	char text[UNITS_TEXT_BYTES];
+
+	if (step->backoff_min_ms != step->backoff_max_ms)
+		buffer_printf(out, "%s to ", duration(step->backoff_min_ms, text));
+	buffer_printf(out, "%s", duration(step->backoff_max_ms, text));
 }
 
 static void put_backoff(struct buffer *out, const struct timeline_step *step, int64_t horizon)
 {
-	char bar[BAR_COLUMNS + 1], low[UNITS_TEXT_BYTES], high[UNITS_TEXT_BYTES];
+	char bar[BAR_COLUMNS + 1];
 
 	start_bar(bar);
 	fill(bar, column(step->start_ms - step->backoff_max_ms, horizon), column(step->start_ms, horizon), '~');
-	buffer_printf(out, "  back-off    |%s|  %s to %s\n", bar, duration(step->backoff_min_ms, low),
-		      duration(step->backoff_max_ms, high));
+	buffer_printf(out, "  back-off    |%s|  ", bar);
+	put_range(out, step);
+	buffer_printf(out, "\n");
 }
 
 static void put_step(struct buffer *out, const struct timeline *timeline, size_t i)
 {
 	const struct timeline_step *step = &timeline->steps[i];
 	int64_t horizon = horizon_ms(timeline);
-	char low[UNITS_TEXT_BYTES], high[UNITS_TEXT_BYTES];
 
 	if (step->cut == TIMELINE_NOT_BEGUN) {
-		buffer_printf(out, "  attempt %-3zu not begun after the longest back-off (%s to %s): timeouts.total would be over first\n",
-			      i + 1, duration(step->backoff_min_ms, low), duration(step->backoff_max_ms, high));
+		buffer_printf(out, "  attempt %-3zu not begun after the longest back-off (", i + 1);
+		put_range(out, step);
+		buffer_printf(out, "): timeouts.total would be over first\n");
 		return;
 	}
 	if (i > 0)
@@ -209,7 +221,8 @@ static void put_drawing(struct buffer *out, const struct timeline *timeline)
 
 static void put_unbounded_by(struct buffer *out, const struct timeline *timeline)
 {
-	buffer_printf(out, "%s is %s", timeline->unbounded_by, strcmp(timeline->unbounded_by, "mode") == 0 ? "observe" : "off");
+	buffer_printf(out, "%s is %s", timeline->unbounded_by,
+		strcmp(timeline->unbounded_by, "mode") == 0 ? "observe" : "off");
 }
 
 /* The sum that the longest wait would be, were there no total. */
@@ -232,12 +245,13 @@ static void put_sum(struct buffer *out, const struct explanation *explanation)
 		buffer_printf(out, "%s = %s for a slot + %s attempt", sum, wait, attempt);
 	else
 		buffer_printf(out, "%s = %lld x (%s for a slot + %s attempt) + %s of back-off", sum, n, wait, attempt,
-			      duration(timeline->backoffs_ms, backoffs));
+			duration(timeline->backoffs_ms, backoffs));
 	if (timeline->asked_ms < 0) {
 		buffer_printf(out, "; unbounded when the origin asks for it by Retry-After, for ");
 		put_unbounded_by(out, timeline);
 	} else if (timeline->asked_ms > timeline->plain_ms) {
-		buffer_printf(out, "; %s when the origin asks for it by Retry-After", duration(timeline->asked_ms, sum));
+		buffer_printf(
+			out, "; %s when the origin asks for it by Retry-After", duration(timeline->asked_ms, sum));
 	}
 	buffer_printf(out, "\n");
 }
@@ -252,8 +266,9 @@ static void put_longest(struct buffer *out, const struct explanation *explanatio
 		buffer_printf(out, "%s, by timeouts.total\n  without it: ", duration(timeline->longest_ms, text));
 	put_sum(out, explanation);
 	if (timeline->client_timeout_ms >= 0)
-		buffer_printf(out, "application's own timeout: %s or more; a shorter one makes it leave before the answer\n",
-			      duration(timeline->client_timeout_ms, text));
+		buffer_printf(out,
+			"application's own timeout: %s or more; a shorter one makes it leave before the answer\n",
+			duration(timeline->client_timeout_ms, text));
 	else
 		buffer_printf(out, "application's own timeout: none is long enough for certain; set timeouts.total\n");
 }
@@ -262,8 +277,11 @@ static void put_timeline(struct buffer *out, const struct explanation *explanati
 {
 	long long n = explanation->timeline.max_attempts;
 
-	buffer_printf(out, "\ntimeline%s, the worst case of %lld attempt%s (. waits for a slot, = attempt, ~ back-off at its longest):\n",
-		      explanation->kind == EXPLAINED_OPAQUE_TUNNEL ? " until the tunnel is established" : "", n, n == 1 ? "" : "s");
+	buffer_printf(out,
+		"\ntimeline%s, the worst case of %lld attempt%s (. waits for a slot, = attempt, ~ back-off at its "
+		"longest):\n",
+		explanation->kind == EXPLAINED_OPAQUE_TUNNEL ? " until the tunnel is established" : "", n,
+		n == 1 ? "" : "s");
 	put_drawing(out, &explanation->timeline);
 	put_longest(out, explanation);
 }
@@ -277,8 +295,8 @@ static void put_effects(struct buffer *out, const struct explanation *explanatio
 	buffer_printf(out, "\nlimits:\n");
 	for (size_t i = 0; i < n; i++) {
 		const struct effect *effect = &effects[i];
-		buffer_printf(out, "  %-25s %-6s %s: ", effect->name, effect->ms < 0 ? "off" : units_format_duration(effect->ms, text),
-			      effect->span);
+		buffer_printf(out, "  %-25s %-6s %s: ", effect->name,
+			effect->ms < 0 ? "off" : units_format_duration(effect->ms, text), effect->span);
 		if (effect->ms < 0)
 			buffer_printf(out, "no limit\n");
 		else if (effect->overtaken_by)
@@ -287,7 +305,7 @@ static void put_effects(struct buffer *out, const struct explanation *explanatio
 			buffer_printf(out, "closes it\n");
 		else
 			buffer_printf(out, "%s%d %s\n", effect->is_retried ? "retried, in the end " : "",
-				      outcome_facts[effect->outcome].status, outcome_facts[effect->outcome].proxy_error);
+				outcome_facts[effect->outcome].status, outcome_facts[effect->outcome].proxy_error);
 	}
 }
 
@@ -298,7 +316,7 @@ static void put_note(void *owner, const struct buffer *note)
 
 void explanation_print_text(const struct explanation *explanation, struct buffer *out)
 {
-	struct value_table table = { out, explanation, NULL };
+	struct value_table table = {out, explanation, NULL};
 
 	buffer_printf(out, "%.*s ", SLICE_ARGS(explanation->method));
 	put_url(out, explanation);

@@ -12,7 +12,7 @@ static struct backoff_range decorrelated(const struct backoff_rule *rule, int64_
 
 	for (int64_t i = 0; i < n_retry && high < rule->max_ms; i++)
 		high = high > rule->max_ms / 3 ? rule->max_ms : high * 3;
-	return (struct backoff_range){ low, high < rule->max_ms ? high : rule->max_ms };
+	return (struct backoff_range){low, high < rule->max_ms ? high : rule->max_ms};
 }
 
 struct backoff_range timeline_backoff(const struct backoff_rule *rule, int64_t n_retry)
@@ -21,18 +21,18 @@ struct backoff_range timeline_backoff(const struct backoff_rule *rule, int64_t n
 
 	switch (rule->jitter) {
 	case JITTER_FULL:
-		return (struct backoff_range){ 0, d };
+		return (struct backoff_range){0, d};
 	case JITTER_EQUAL:
-		return (struct backoff_range){ d / 2, d };
+		return (struct backoff_range){d / 2, d};
 	case JITTER_DECORRELATED:
 		return decorrelated(rule, n_retry);
 	case JITTER_FRACTION:
-		return (struct backoff_range){ (int64_t)((double)d * (1 - rule->jitter_fraction) + 0.5),
-					       (int64_t)((double)d * (1 + rule->jitter_fraction) + 0.5) };
+		return (struct backoff_range){(int64_t)((double)d * (1 - rule->jitter_fraction) + 0.5),
+			(int64_t)((double)d * (1 + rule->jitter_fraction) + 0.5)};
 	case JITTER_NONE:
 		break;
 	}
-	return (struct backoff_range){ d, d };
+	return (struct backoff_range){d, d};
 }
 
 static bool may_retry(const struct policy *policy)
@@ -74,12 +74,12 @@ static void lay_out(struct timeline *timeline, const struct policy *policy, int6
 
 	for (int64_t n = 1; n <= timeline->max_attempts; n++) {
 		struct timeline_step *step = &timeline->steps[timeline->n_steps++];
-		struct backoff_range wait = { 0, 0 };
+		struct backoff_range wait = {0, 0};
 
 		if (n > 1)
 			wait = timeline_backoff(&policy->retry.backoff, n - 1);
-		*step = (struct timeline_step){ .backoff_min_ms = wait.min_ms, .backoff_max_ms = wait.max_ms,
-						.start_ms = at_ms + wait.max_ms };
+		*step = (struct timeline_step){
+			.backoff_min_ms = wait.min_ms, .backoff_max_ms = wait.max_ms, .start_ms = at_ms + wait.max_ms};
 		if (n > 1 && total_ms >= 0 && step->start_ms >= total_ms) {
 			step->cut = TIMELINE_NOT_BEGUN;
 			step->slot_ms = step->end_ms = step->start_ms;
@@ -143,8 +143,8 @@ void timeline_make(struct timeline *timeline, const struct policy *policy)
 	int64_t attempt_ms = is_enforced ? policy->timeouts.attempt_ms : LIMIT_OFF;
 	int64_t total_ms = is_enforced ? policy->timeouts.total_ms : LIMIT_OFF;
 
-	*timeline = (struct timeline){ .max_attempts = may_retry(policy) ? policy->retry.max_attempts : 1,
-				       .slot_wait_ms = is_enforced ? policy->timeouts.pool_wait_ms : LIMIT_OFF };
+	*timeline = (struct timeline){.max_attempts = may_retry(policy) ? policy->retry.max_attempts : 1,
+		.slot_wait_ms = is_enforced ? policy->timeouts.pool_wait_ms : LIMIT_OFF};
 	if (timeline->max_attempts > TIMELINE_MAX_STEPS)
 		timeline->max_attempts = TIMELINE_MAX_STEPS;
 	if (policy->rate_limit.is_on && timeline->slot_wait_ms > 0)

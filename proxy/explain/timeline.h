@@ -31,7 +31,7 @@ struct timeline {
 	int64_t max_attempts;       /* 1 when nothing may be retried */
 	int64_t slot_wait_ms;       /* for each attempt: pool_wait, twice when a rate limit waits as well */
 	int64_t backoffs_ms;        /* all of them at their longest */
-	int64_t plain_ms;           /* all slots, attempts and back-offs, as if there were no total; LIMIT_OFF: unbounded */
+	int64_t plain_ms;           /* all slots, attempts and back-offs, were there no total; LIMIT_OFF: unbounded */
 	int64_t asked_ms;           /* the same when the origin asks for the longest Retry-After each time */
 	int64_t longest_ms;         /* that, or total if it comes first; LIMIT_OFF: unbounded */
 	bool is_by_total;           /* longest_ms is timeouts.total */

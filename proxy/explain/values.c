@@ -21,7 +21,7 @@ static void show(const struct walk *walk, const char *group, const struct key *k
 		text = xmalloc(length + 1);
 		key_format_value(key, owner, text, length + 1);
 	}
-	struct shown_value value = { group, key, text, config_origin(walk->explanation->config, owner, key).line };
+	struct shown_value value = {group, key, text, config_origin(walk->explanation->config, owner, key).line};
 	walk->take(walk->owner, &value);
 	if (text != stack)
 		free(text);
@@ -58,7 +58,7 @@ static bool is_shown_for(const struct key *key, bool is_unmatched)
 
 static bool concerns_requests(const struct key *key)
 {
-	static const char *const paths[] = { "unmatched", "limits.", "client.", "egress.", "dns." };
+	static const char *const paths[] = {"unmatched", "limits.", "client.", "egress.", "dns."};
 
 	for (size_t i = 0; i < sizeof(paths) / sizeof(paths[0]); i++)
 		if (strncmp(key->path, paths[i], strlen(paths[i])) == 0)
@@ -66,10 +66,10 @@ static bool concerns_requests(const struct key *key)
 	return false;
 }
 
-void explanation_values(const struct explanation *explanation,
-			void (*take)(void *owner, const struct shown_value *value), void *owner)
+void explanation_values(
+	const struct explanation *explanation, void (*take)(void *owner, const struct shown_value *value), void *owner)
 {
-	struct walk walk = { explanation, take, owner };
+	struct walk walk = {explanation, take, owner};
 	const struct config *config = explanation->config;
 	const struct match *match = &explanation->match;
 
@@ -80,7 +80,7 @@ void explanation_values(const struct explanation *explanation,
 			show(&walk, "route", &keys[i], match->route);
 	for (size_t i = 0; match->upstream && i < n_keys; i++)
 		if ((keys[i].scope & KEY_UPSTREAM) && key_has_value(&keys[i]) &&
-		    is_shown_for(&keys[i], match->upstream == &config->unmatched))
+			is_shown_for(&keys[i], match->upstream == &config->unmatched))
 			show(&walk, "upstream", &keys[i], match->upstream);
 	for (size_t i = 0; i < n_keys; i++)
 		if ((keys[i].scope & KEY_GLOBAL) && key_has_value(&keys[i]) && concerns_requests(&keys[i]))

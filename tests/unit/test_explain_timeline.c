@@ -12,17 +12,17 @@
 static struct policy policy_of(int64_t total_ms, int64_t attempt_ms, int64_t pool_wait_ms, int64_t max_attempts)
 {
 	struct policy policy = {
-		.timeouts = { .total_ms = total_ms, .attempt_ms = attempt_ms, .pool_wait_ms = pool_wait_ms },
-		.retry = { .max_attempts = max_attempts,
-			   .on = { .kinds = RETRY_ATTEMPT_TIMEOUT },
-			   .backoff = { .base_ms = 100, .multiplier = 2, .max_ms = 5000, .jitter = JITTER_FULL },
-			   .retry_after = { .honor = true, .max_ms = 30000 } },
+		.timeouts = {.total_ms = total_ms, .attempt_ms = attempt_ms, .pool_wait_ms = pool_wait_ms},
+		.retry = {.max_attempts = max_attempts,
+			.on = {.kinds = RETRY_ATTEMPT_TIMEOUT},
+			.backoff = {.base_ms = 100, .multiplier = 2, .max_ms = 5000, .jitter = JITTER_FULL},
+			.retry_after = {.honor = true, .max_ms = 30000}},
 	};
 	return policy;
 }
 
 static void expect_step(const struct timeline *timeline, size_t i, int64_t start_ms, int64_t slot_ms, int64_t end_ms,
-			enum timeline_cut cut)
+	enum timeline_cut cut)
 {
 	assert_true(i < timeline->n_steps);
 	const struct timeline_step *step = &timeline->steps[i];
@@ -68,7 +68,7 @@ static void total_off_adds_everything_up(void **state)
 	timeline_make(&timeline, &policy);
 	assert_int_equal(timeline.longest_ms, 33300);
 	assert_int_equal(timeline.client_timeout_ms, 35000); /* 34965 rounded up */
-	policy.retry.retry_after = (struct retry_after_rule){ .honor = true, .max_ms = LIMIT_OFF };
+	policy.retry.retry_after = (struct retry_after_rule){.honor = true, .max_ms = LIMIT_OFF};
 	timeline_make(&timeline, &policy);
 	assert_int_equal(timeline.plain_ms, 33300);
 	assert_int_equal(timeline.longest_ms, LIMIT_OFF);
@@ -193,7 +193,7 @@ static void a_hundred_attempts_fit(void **state)
 
 static void expect_range(enum jitter jitter, double fraction, int64_t n_retry, int64_t min_ms, int64_t max_ms)
 {
-	const struct backoff_rule rule = { 100, 2, 1000, jitter, fraction };
+	const struct backoff_rule rule = {100, 2, 1000, jitter, fraction};
 	struct backoff_range range = timeline_backoff(&rule, n_retry);
 
 	assert_int_equal(range.min_ms, min_ms);
@@ -219,13 +219,14 @@ static void ranges_of_each_jitter(void **state)
 static void ranges_hold_what_is_drawn(void **state)
 {
 	(void)state;
-	static const enum jitter jitters[] = { JITTER_FULL, JITTER_EQUAL, JITTER_DECORRELATED, JITTER_FRACTION, JITTER_NONE };
+	static const enum jitter jitters[] = {
+		JITTER_FULL, JITTER_EQUAL, JITTER_DECORRELATED, JITTER_FRACTION, JITTER_NONE};
 	struct rng rng;
 
 	rng_init(&rng, 7);
 	for (size_t i = 0; i < sizeof(jitters) / sizeof(jitters[0]); i++) {
-		const struct backoff_rule rule = { 70, 1.7, 900, jitters[i], 0.3 };
-		int64_t least[6] = { INT64_MAX, INT64_MAX, INT64_MAX, INT64_MAX, INT64_MAX, INT64_MAX }, most[6] = { 0 };
+		const struct backoff_rule rule = {70, 1.7, 900, jitters[i], 0.3};
+		int64_t least[6] = {INT64_MAX, INT64_MAX, INT64_MAX, INT64_MAX, INT64_MAX, INT64_MAX}, most[6] = {0};
 
 		for (int turn = 0; turn < 20000; turn++) {
 			int64_t previous_ms = 0;
