@@ -11,6 +11,19 @@
 #include "../base/check.h"
 #include "wire.h"
 
+/*
+ * Until the wire takes the descriptor, evhttp's bufferevent must not read from it. A bufferevent whose input is at its high
+ * watermark doesn't even watch its descriptor, so it comes with one byte in it: the beginning of a request line without
+ * an end, which evhttp waits with.
+ */
+#define STOPPER_BYTES 1
+
+static void stop_reading(struct bufferevent *bev)
+{
+	CHECK(evbuffer_prepend(bufferevent_get_input(bev), "G", STOPPER_BYTES) == 0);
+	bufferevent_setwatermark(bev, EV_READ, 0, STOPPER_BYTES);
+}
+
 /* evhttp frees the connection although we didn't ask for it (its evhttp is freed): everything of ours ends with it. */
 static void on_evhttp_close(struct evhttp_connection *connection, void *context)
 {
@@ -28,9 +41,12 @@ bool wire_take_descriptor(struct wire *wire)
 	int fd = (int)bufferevent_getfd(wire->bev);
 	if (event_cb == NULL || fd < 0)
 		return false; /* evhttp had no memory for it; the descriptor goes with the bufferevent */
-	CHECK(evbuffer_get_length(bufferevent_get_input(wire->bev)) == 0);
+	struct evbuffer *input = bufferevent_get_input(wire->bev);
+	CHECK(evbuffer_get_length(input) == STOPPER_BYTES);
 	bufferevent_disable(wire->bev, EV_READ | EV_WRITE);
 	bufferevent_setfd(wire->bev, -1);
+	evbuffer_drain(input, STOPPER_BYTES);
+	bufferevent_setwatermark(wire->bev, EV_READ, 0, 0);
 	static const struct stream_ops ops = { .on_readable = wire_on_readable, .on_writable = wire_on_writable };
 	stream_open(&wire->stream, wire->front->loop, fd, NULL, &ops, wire);
 	return true;
@@ -97,6 +113,7 @@ struct bufferevent *wire_accept(struct listener *listener)
 	struct bufferevent *bev = bufferevent_socket_new(listener->front->loop->base, -1, BEV_OPT_CLOSE_ON_FREE);
 	CHECK(bev != NULL);
 	bufferevent_incref(bev);
+	stop_reading(bev);
 	struct wire *wire = xcalloc(1, sizeof(*wire));
 	wire->front = listener->front;
 	wire->listener = listener;
