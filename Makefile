@@ -142,6 +142,9 @@ valgrind: $(PROGRAM)  ## the same run under valgrind
 layers:  ## check who may include what (the rooms of proxy/ call downwards only)
 	@$(PYTHON) tests/checks/layers.py --build $(BUILD)
 
+docs-check: $(PROGRAM)  ## check that key table, schema, man pages, example, completions, README and --help agree
+	@$(PYTHON) tests/checks/docs.py --build $(BUILD)
+
 bench: $(PROGRAM)  ## CPU time per request and throughput on loopback, beside other proxies that are installed
 	@EVENKEEL_BIN=$(abspath $(PROGRAM)) $(PYTHON) tests/bench/bench.py $(T)
 
@@ -167,7 +170,10 @@ ci:  ## everything that is checked before a change lands
 
 # --- installing -------------------------------------------------------------------------------------------------
 
-MAN_PAGES := $(wildcard docs/*.[1-8] docs/man/*.[1-8])
+MAN_PAGES := $(wildcard config/man/*.[1-8])
+# Where each shell looks for them, below PREFIX.
+COMPLETIONS := evenkeel.bash:bash-completion/completions/evenkeel _evenkeel:zsh/site-functions/_evenkeel \
+               evenkeel.fish:fish/vendor_completions.d/evenkeel.fish
 
 install: $(PROGRAM)  ## install under DESTDIR and PREFIX (/usr/local)
 	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/share/doc/evenkeel
@@ -178,11 +184,15 @@ install: $(PROGRAM)  ## install under DESTDIR and PREFIX (/usr/local)
 		install -d $(DESTDIR)$(PREFIX)/share/man/$$section; \
 		install -m 644 $$page $(DESTDIR)$(PREFIX)/share/man/$$section/; \
 	done
+	set -e; for pair in $(COMPLETIONS); do \
+		install -D -m 644 config/completions/$${pair%%:*} $(DESTDIR)$(PREFIX)/share/$${pair##*:}; \
+	done
 
 uninstall:  ## remove what install put there
 	rm -f $(DESTDIR)$(PREFIX)/bin/evenkeel
 	rm -rf $(DESTDIR)$(PREFIX)/share/doc/evenkeel
 	set -e; for page in $(notdir $(MAN_PAGES)); do rm -f $(DESTDIR)$(PREFIX)/share/man/man$${page##*.}/$$page; done
+	set -e; for pair in $(COMPLETIONS); do rm -f $(DESTDIR)$(PREFIX)/share/$${pair##*:}; done
 
 dist:  ## a source archive of the last commit: build/evenkeel-VERSION.tar.gz
 	@mkdir -p $(BUILD)
@@ -192,8 +202,8 @@ dist:  ## a source archive of the last commit: build/evenkeel-VERSION.tar.gz
 clean:  ## remove the build folder
 	rm -rf $(BUILD)
 
-.PHONY: all help test unit unit-bins e2e asan asan-build leak valgrind layers bench fuzz fuzz-bins deps run ci install \
-	uninstall dist clean FORCE
+.PHONY: all help test unit unit-bins e2e asan asan-build leak valgrind layers docs-check bench fuzz fuzz-bins deps run ci \
+	install uninstall dist clean FORCE
 .SECONDARY:
 .DELETE_ON_ERROR:
 
