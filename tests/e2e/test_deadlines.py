@@ -43,7 +43,7 @@ def test_total_covers_queue_attempts_and_backoff(proxy, origin):
     u = origin(step)
     p = proxy(defaults={"timeouts": {"total": "1s", "pool_wait": "2s"},
                         "pool": {"max_connections": 1},
-                        "retry": {"backoff": {"base": "200ms", "jitter": "none"}}})
+                        "retry": {"backoff": {"base": "200ms", "max": "200ms"}}})
     with p.client() as first, p.client() as second:
         first.request("GET", u.url("/first"))
         u.wait(n=1)
@@ -372,7 +372,7 @@ def test_answers_at_the_very_deadline(proxy, origin):
             except Incomplete:
                 continue
             seen[r.status] += 1
-            assert c.silent(0.002), "one answer only"
+            assert c.silent(0.002) or c.buffer == b"", "one answer only"
     assert sum(seen.values()) > 200, seen
     assert p.metric("evenkeel_in_flight") == 0
 

@@ -161,7 +161,7 @@ def test_idempotency_key_of_another_name_or_off(proxy, origin):
 
 # case D13
 def test_every_attempt_carries_the_same_request(proxy, origin):
-    u = origin(reply(503), rst(), reply(200))
+    u = origin(rst(), reply(503), reply(200))
     sent = [("X-b", "1"), ("Accept", "*/*"), ("X-b", "2")]
     body = bytes(range(256)) * 300
     r = proxy().fetch("PUT", u.url("/p?q=1"), sent, body=body)

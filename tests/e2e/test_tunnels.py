@@ -150,7 +150,7 @@ def test_connect_is_dialled_again_before_the_200(proxy, makers):
     port = free_port()
     timer = threading.Timer(0.2, lambda: makers.add(Origin(on_connection=echo, port=port)))
     timer.start()
-    p = proxy(**OPEN, defaults={"retry": {"max_attempts": 5, "backoff": {"base": "100ms", "jitter": "none"}}})
+    p = proxy(**OPEN, defaults={"retry": {"max_attempts": 5, "backoff": {"base": "100ms", "max": "100ms"}}})
     with p.client() as c:
         r = connect(c, f"127.0.0.1:{port}")
         timer.join()

@@ -150,6 +150,7 @@ class Connection:
             try:
                 self.socket.sendall(part if isinstance(part, bytes) else part.encode("latin-1"))
             except ConnectionError:
+                self._end("reset")
                 raise Stopped from None
         return self
 
