@@ -134,7 +134,7 @@ def test_denied_addresses_hold_for_resolved_names(proxy, dns):
 
 
 def test_mapped_addresses_do_not_get_round_deny(proxy, dns):
-    d = dns({"meta.test": {"AAAA": ["::ffff:169.254.169.254"]}})
+    d = dns({"meta.test": {"AAAA": ["::ffff:a9fe:a9fe"]}})
     p = proxy(dns=d.policy)
     r = p.get("http://meta.test/")
     assert r.status == 403

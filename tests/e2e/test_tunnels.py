@@ -3,7 +3,7 @@ import time
 
 import pytest
 
-from harness import close, free_port, problem, reply, rst, took, until
+from harness import close, free_port, problem, reply, took, until
 
 OPEN = {"egress": {"connect_ports": "any"}}
 
@@ -231,7 +231,7 @@ def test_denied_connects(proxy, origin):
 # --- HTTP inside a tunnel
 
 def test_http_inside_gets_the_full_policy(proxy, origin):
-    u = origin(reply(503), reply(200, b"mended"), rst(), reply(200, b"again"))
+    u = origin(reply(503), reply(200, b"mended"), reply(502), reply(200, b"again"))
     p = proxy()
     with p.client() as c:
         assert connect(c, u.authority).status == 200
