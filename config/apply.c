@@ -93,26 +93,6 @@ static void report_unknown(const struct target *target, const struct node *key, 
 			where);
 }
 
-static bool is_built_in_value(const struct key *key, const void *owner)
-{
-	char now[512];
-
-	key_format_value(key, owner, now, sizeof(now));
-	return !strcmp(now, key->built_in);
-}
-
-/* Only in a switch's own row is the value "on" that the map form gives; so ask after it is set. */
-static void refuse_unsupported(const struct target *target, const struct key *key, const struct node *node)
-{
-	if (!(key->flags & KEY_NOT_SUPPORTED_YET) || is_built_in_value(key, target->owners[scope_slot(key->scope)]))
-		return;
-	if (node->kind == NODE_SCALAR)
-		fault_add(target->faults, FAULT_ERROR, node_place(node), "%s: %s is not supported yet", key->path,
-			fault_quote(node->text));
-	else
-		fault_add(target->faults, FAULT_ERROR, node_place(node), "%s is not supported yet", key->path);
-}
-
 static void apply_section(const struct target *target, const struct key *key, const struct node *node);
 
 static void apply_value(
@@ -137,7 +117,6 @@ static void apply_value(
 	if (!is_good)
 		return;
 	target->spots[slot][key_index(key)] = (struct spot){key_node->line, key_node->column};
-	refuse_unsupported(target, key, node);
 }
 
 static void apply_entry(const struct target *target, const struct node_entry *entry, const char *prefix)

@@ -70,18 +70,59 @@ static void print_caret(FILE *out, const char *line, size_t length, unsigned fir
 	fputs("^\n", out);
 }
 
-static void print_place(FILE *out, const struct fault_list *faults, unsigned number, unsigned column)
-{
+/* Faults come sorted by line, so lines are looked for onwards from the last one; a step back begins anew. */
+struct line_finder {
+	const struct fault_list *faults;
+	unsigned number;
+	const char *at; /* where that line begins; NULL: nothing found yet */
 	size_t length;
-	const char *line = fault_line(faults, number, &length);
+};
+
+/* Sets length to that of the line which begins at `at`, its end not counted. */
+static void measure_line(struct line_finder *finder)
+{
+	const char *end = finder->faults->text + finder->faults->text_length;
+	const char *stop = memchr(finder->at, '\n', (size_t)(end - finder->at));
+
+	finder->length = (size_t)((stop ? stop : end) - finder->at);
+}
+
+/* False when there is no such line. */
+static bool find_line(struct line_finder *finder, unsigned number)
+{
+	const char *end = finder->faults->text + finder->faults->text_length;
+
+	if (!finder->faults->text)
+		return false;
+	if (!finder->at || number < finder->number) {
+		finder->at = finder->faults->text;
+		finder->number = 1;
+		measure_line(finder);
+	}
+	for (; finder->number < number; finder->number++) {
+		if (finder->at + finder->length == end)
+			return false;
+		finder->at += finder->length + 1;
+		measure_line(finder);
+	}
+	return true;
+}
+
+#define MAX_SHOWN_LINE_BYTES 8192 /* a longer line was written by a tool; the column alone tells where */
+
+static void print_place(FILE *out, struct line_finder *finder, unsigned number, unsigned column)
+{
+	size_t length = find_line(finder, number) ? finder->length : 0;
 	unsigned first;
 
-	if (length == 0)
+	if (length && finder->at[length - 1] == '\r')
+		length--;
+	if (length == 0 || length > MAX_SHOWN_LINE_BYTES)
 		return;
 	fprintf(out, "%5u | ", number);
-	first = print_line(out, line, length, column);
+	first = print_line(out, finder->at, length, column);
 	if (column)
-		print_caret(out, line, length, first, column);
+		print_caret(out, finder->at, length, first, column);
 }
 
 /* Does not begin with the file's name, so that a tool takes it for no fault. */
@@ -103,6 +144,8 @@ static void print_summary(FILE *out, const struct fault_list *faults)
 
 static void print_text(FILE *out, const struct fault_list *faults)
 {
+	struct line_finder finder = {faults, 0, NULL, 0}, related = {faults, 0, NULL, 0};
+
 	for (size_t i = 0; i < faults->n; i++) {
 		const struct fault *fault = &faults->items[i];
 
@@ -111,10 +154,10 @@ static void print_text(FILE *out, const struct fault_list *faults)
 		if (fault->line == 0)
 			continue;
 		if (fault->related_line && fault->related_line < fault->line)
-			print_place(out, faults, fault->related_line, 0);
-		print_place(out, faults, fault->line, fault->column);
+			print_place(out, &related, fault->related_line, 0);
+		print_place(out, &finder, fault->line, fault->column);
 		if (fault->related_line > fault->line)
-			print_place(out, faults, fault->related_line, 0);
+			print_place(out, &related, fault->related_line, 0);
 	}
 	print_summary(out, faults);
 }

@@ -117,29 +117,6 @@ void fault_list_sort(struct fault_list *faults)
 	faults->n = kept + 1;
 }
 
-const char *fault_line(const struct fault_list *faults, unsigned line, size_t *length)
-{
-	const char *at = faults->text, *end, *stop;
-
-	*length = 0;
-	if (!at || line == 0)
-		return "";
-	end = at + faults->text_length;
-	while (--line > 0) {
-		at = memchr(at, '\n', (size_t)(end - at));
-		if (!at)
-			return "";
-		at++;
-	}
-	stop = memchr(at, '\n', (size_t)(end - at));
-	if (!stop)
-		stop = end;
-	if (stop > at && stop[-1] == '\r')
-		stop--;
-	*length = (size_t)(stop - at);
-	return at;
-}
-
 /* Never in the middle of a UTF-8 sequence. */
 static size_t cut_length(const char *text, size_t length)
 {

@@ -24,9 +24,6 @@ void fault_list_sort(struct fault_list *faults);
 /* Binds the list to one file: drops what it held before and copies the name and (when not NULL) the text. */
 void fault_list_open(struct fault_list *faults, const char *file, const char *text, size_t length);
 
-/* Line number `line` of the text, without its end; "" when there is none. */
-const char *fault_line(const struct fault_list *faults, unsigned line, size_t *length);
-
 /*
  * text in double quotes, for a message: control characters escaped, cut to a readable length. Cycles through a few
  * static buffers, so that one message may hold several.

@@ -21,7 +21,6 @@ static const char *const off_word[] = {"off", NULL};
 
 #define OFF KEY_MAY_BE_OFF
 #define EMPTY KEY_MAY_BE_EMPTY
-#define NOT_YET KEY_NOT_SUPPORTED_YET
 #define NOT_IN_ROUTES KEY_NOT_IN_ROUTES
 #define REQUIRED KEY_REQUIRED
 
@@ -66,7 +65,7 @@ OTHER("admin", G(admin), KEY_ADMIN, OFF, NULL, "127.0.0.1:9128",
       "Where the admin endpoints are served, or off")
 OTHER("admin_hosts", G(admin_hosts), KEY_HOST_NAMES, 0, NULL, "[]",
       "Names by which the admin port may be addressed; IP literals and localhost always may")
-BOOL("watch", G(watch), NOT_YET, NULL, "off",
+BOOL("watch", G(watch), 0, NULL, "off",
      "on: reload when the policy file changes, through symlink swaps too")
 BOOL("unmatched", G(unmatched_deny), 0, unmatched_words, "allow",
      "Hosts without an upstream entry: allow (they get defaults) or deny (403)")
@@ -184,7 +183,7 @@ DURATION("pool.max_lifetime", P(pool.max_lifetime_ms), OFF | NOT_IN_ROUTES, 1, 3
          "Age at which a connection is no longer reused")
 COUNT("pool.max_requests", P(pool.max_requests), OFF | NOT_IN_ROUTES, 1, 1000 * MILLION, "off",
       "Requests per connection")
-SWITCH("breaker", P(breaker.is_on), OFF | NOT_YET, "off", "Stops sending to an origin that keeps failing; off or a map")
+SWITCH("breaker", P(breaker.is_on), OFF, "off", "Stops sending to an origin that keeps failing; off or a map")
 RATIO("breaker.failure_ratio", P(breaker.failure_ratio), OFF, 0.01, 1, "50%",
       "Share of failures that opens it; off: only consecutive does")
 COUNT("breaker.min_requests", P(breaker.min_requests), 0, 1, MILLION, "20",
@@ -195,26 +194,26 @@ DURATION("breaker.window", P(breaker.window_ms), 0, 1000, 3600 * 1000.0, "10s", 
 DURATION("breaker.open_for", P(breaker.open_for_ms), 0, 1, DAY, "5s",
          "How long it stays open before it lets trials through")
 COUNT("breaker.half_open", P(breaker.half_open), 0, 1, 1000, "1", "Trial requests at once")
-SWITCH("hedge", P(hedge.is_on), OFF | NOT_YET, "off",
+SWITCH("hedge", P(hedge.is_on), OFF, "off",
        "A second attempt beside a slow first one, idempotent requests only; off or a map")
 DURATION("hedge.after", P(hedge.after_ms), 0, 1, DAY, "200ms",
          "How long the first attempt may take before the second starts")
 COUNT("hedge.max", P(hedge.max), 0, 1, 10, "1", "Hedged attempts per request")
-SWITCH("rate_limit", P(rate_limit.is_on), OFF | NOT_YET, "off", "Requests per second to an origin; off or a map")
+SWITCH("rate_limit", P(rate_limit.is_on), OFF, "off", "Requests per second to an origin; off or a map")
 NUMBER("rate_limit.per_second", P(rate_limit.per_second), 0, 0.001, MILLION, "50", "Sustained rate")
 COUNT("rate_limit.burst", P(rate_limit.burst), 0, 1, MILLION, "10", "Requests that may come at once")
 SECTION("headers", KEY_POLICY, "Header fields to set or remove")
 SECTION("headers.request", KEY_POLICY, "On the way to the upstream")
-OTHER("headers.request.set", P(request_headers.set), KEY_FIELDS, NOT_YET, NULL, "{}",
+OTHER("headers.request.set", P(request_headers.set), KEY_FIELDS, 0, NULL, "{}",
       "Names and values; replaces what is there, an empty value takes an inherited one back")
-OTHER("headers.request.remove", P(request_headers.remove), KEY_FIELD_NAMES, NOT_YET, NULL, "[]", "Names")
+OTHER("headers.request.remove", P(request_headers.remove), KEY_FIELD_NAMES, 0, NULL, "[]", "Names")
 SECTION("headers.response", KEY_POLICY, "On the way to the client")
-OTHER("headers.response.set", P(response_headers.set), KEY_FIELDS, NOT_YET, NULL, "{}",
+OTHER("headers.response.set", P(response_headers.set), KEY_FIELDS, 0, NULL, "{}",
       "Names and values; replaces what is there, an empty value takes an inherited one back")
-OTHER("headers.response.remove", P(response_headers.remove), KEY_FIELD_NAMES, NOT_YET, NULL, "[]", "Names")
+OTHER("headers.response.remove", P(response_headers.remove), KEY_FIELD_NAMES, 0, NULL, "[]", "Names")
 WORD("override", P(override), OFF, override_words, "tighten",
      "What a request's Evenkeel-* headers may do: off, tighten or any")
-WORD("mode", P(mode), NOT_YET, mode_words, "enforce",
+WORD("mode", P(mode), 0, mode_words, "enforce",
      "observe: timeouts and retries are only decided, logged and counted")
 
 STRUCTURE("upstreams", KEY_GLOBAL, "Hosts that get a policy of their own")

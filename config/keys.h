@@ -45,9 +45,8 @@ enum key_type {
 enum key_flags {
 	KEY_MAY_BE_OFF = 1 << 0,
 	KEY_MAY_BE_EMPTY = 1 << 1,      /* `key:` with nothing behind it means NULL */
-	KEY_NOT_SUPPORTED_YET = 1 << 2, /* only the built-in value is accepted */
-	KEY_NOT_IN_ROUTES = 1 << 3,     /* a policy key that belongs to the upstream as a whole */
-	KEY_REQUIRED = 1 << 4,
+	KEY_NOT_IN_ROUTES = 1 << 2,     /* a policy key that belongs to the upstream as a whole */
+	KEY_REQUIRED = 1 << 3,
 };
 
 struct key {

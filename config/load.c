@@ -15,7 +15,10 @@ struct loader {
 	struct config *config;
 	struct fault_list *faults;
 	struct spot *defaults_spots;
+	size_t n_items; /* upstreams and routes so far */
 };
+
+#define MAX_ITEMS 10000 /* each takes some KiB, and several rules go over all of them */
 
 static struct config *config_new(const char *path)
 {
@@ -66,8 +69,16 @@ static const struct node *expect_list(struct loader *loader, const struct node *
 {
 	const struct node *node = node_get(map, name);
 
-	if (!node || node->kind == NODE_LIST || node->is_faulty || node_is_null(node))
-		return node && node->kind == NODE_LIST ? node : NULL;
+	if (!node || node->is_faulty || node_is_null(node))
+		return NULL;
+	if (node->kind == NODE_LIST) {
+		loader->n_items += node->n;
+		if (loader->n_items <= MAX_ITEMS)
+			return node;
+		fault_add(loader->faults, FAULT_ERROR, node_place(node),
+			"%s: a file holds at most %d upstreams and routes", name, MAX_ITEMS);
+		return NULL;
+	}
 	fault_add(loader->faults, FAULT_ERROR, node_place(node),
 		"%s: expected a list, each item beginning with \"- \"; found %s", name,
 		node->kind == NODE_SCALAR ? fault_quote(node->text) : node_kind_word(node));

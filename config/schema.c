@@ -272,8 +272,8 @@ static void print_description(FILE *out, const struct key *key)
 {
 	char text[512];
 
-	snprintf(text, sizeof(text), "%s%s%s%s", key->doc, key->built_in && *key->built_in ? ". Built-in: " : "",
-		key->built_in ? key->built_in : "", key->flags & KEY_NOT_SUPPORTED_YET ? ". Not supported yet" : "");
+	snprintf(text, sizeof(text), "%s%s%s", key->doc, key->built_in && *key->built_in ? ". Built-in: " : "",
+		key->built_in ? key->built_in : "");
 	print_member(out, "description", text);
 }
 

@@ -1,5 +1,6 @@
 /* Rules across keys: what each key allows by itself, but not together. */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "hosts.h"
@@ -21,61 +22,62 @@ static struct spot upstream_spot(const struct config *config, const struct upstr
 
 /* ---- names ---- */
 
+static int compare_names(const void *left, const void *right)
+{
+	const struct upstream_def *a = *(const struct upstream_def *const *)left;
+	const struct upstream_def *b = *(const struct upstream_def *const *)right;
+	int order = strcmp(a->name, b->name);
+
+	return order ? order : (a->index < b->index ? -1 : a->index > b->index);
+}
+
+static void report_same_name(const struct config *config, struct fault_list *faults,
+	const struct upstream_def *upstream, const struct upstream_def *first)
+{
+	struct spot spot = upstream_spot(config, upstream, "name"), before = upstream_spot(config, first, "name");
+
+	fault_add(faults, FAULT_ERROR, place_of(spot, before.line), "the name %s is taken by the upstream on line %u",
+		fault_quote(upstream->name), before.line);
+}
+
 static void check_names(const struct config *config, struct fault_list *faults)
 {
+	struct arena scratch = {NULL};
+	const struct upstream_def **sorted = arena_alloc(&scratch, config->n_upstreams * sizeof(*sorted));
+
 	for (size_t i = 0; i < config->n_upstreams; i++) {
 		const struct upstream_def *upstream = &config->upstreams[i];
-		struct spot spot = upstream_spot(config, upstream, "name");
 
+		sorted[i] = upstream;
 		if (!strcmp(upstream->name, "default") || !strcmp(upstream->name, "-"))
-			fault_add(faults, FAULT_ERROR, place_of(spot, 0), "the name %s is taken by the proxy itself",
-				fault_quote(upstream->name));
-		for (size_t j = 0; j < i; j++) {
-			struct spot first = upstream_spot(config, &config->upstreams[j], "name");
-
-			if (strcmp(config->upstreams[j].name, upstream->name) != 0)
-				continue;
-			fault_add(faults, FAULT_ERROR, place_of(spot, first.line),
-				"the name %s is taken by the upstream on line %u", fault_quote(upstream->name),
-				first.line);
-			break;
-		}
+			fault_add(faults, FAULT_ERROR, place_of(upstream_spot(config, upstream, "name"), 0),
+				"the name %s is taken by the proxy itself", fault_quote(upstream->name));
 	}
+	qsort(sorted, config->n_upstreams, sizeof(*sorted), compare_names);
+	for (size_t i = 1, first = 0; i < config->n_upstreams; i++) {
+		if (strcmp(sorted[i]->name, sorted[first]->name) == 0)
+			report_same_name(config, faults, sorted[i], sorted[first]);
+		else
+			first = i;
+	}
+	arena_clear(&scratch);
 }
 
 /* ---- hosts ---- */
-
-static bool has_port(const struct upstream_def *upstream, uint16_t port)
-{
-	for (size_t i = 0; i < upstream->n_ports; i++)
-		if (upstream->ports[i] == port)
-			return true;
-	return false;
-}
-
-/* Two entries for one host tie when both name no port, or name one port both; *port is that one, 0: none. */
-static bool ports_tie(const struct upstream_def *a, const struct upstream_def *b, uint16_t *port)
-{
-	*port = 0;
-	if (a->n_ports == 0 || b->n_ports == 0)
-		return a->n_ports == b->n_ports;
-	for (size_t i = 0; i < a->n_ports; i++) {
-		*port = a->ports[i];
-		if (has_port(b, *port))
-			return true;
-	}
-	return false;
-}
 
 static void report_tie(const struct config *config, struct fault_list *faults, const struct host_entry *first,
 	const struct host_entry *second, uint16_t port)
 {
 	struct spot spot = upstream_spot(config, second->upstream, "match.hosts");
 	struct spot before = upstream_spot(config, first->upstream, "match.hosts");
-	const char *star = first->kind == HOST_EXACT ? "" : "*";
+	bool is_v6 = memchr(first->text, ':', first->length) != NULL;
 	char host[300], at_port[32] = "";
 
-	snprintf(host, sizeof(host), "%s%.*s", star, (int)first->length, first->text);
+	snprintf(host, sizeof(host), "%s%.*s%s",
+		is_v6                       ? "["
+		: first->kind == HOST_EXACT ? ""
+					    : "*",
+		(int)first->length, first->text, is_v6 ? "]" : "");
 	if (port)
 		snprintf(at_port, sizeof(at_port), " at port %u", port);
 	if (first->upstream == second->upstream)
@@ -91,29 +93,65 @@ static bool is_same_host(const struct host_entry *a, const struct host_entry *b)
 	return a->kind == b->kind && a->length == b->length && (a->length == 0 || !memcmp(a->text, b->text, a->length));
 }
 
-/*
- * Entries of one host are neighbours in the sorted index, in file order. Each is held against those before it, up to
- * the first tie; MAX_COMPARED bounds that for a host that hundreds of upstreams list with ports of their own.
- */
-#define MAX_COMPARED 256
+/* Who of the entries of one host has a port; [0]: who names none. */
+struct port_owners {
+	const struct host_entry *of[65536];
+};
 
+/*
+ * Two entries for one host tie when both name no port, or name one port both. Takes the ports for entry; returns who
+ * had one of them before, NULL: nobody.
+ */
+static const struct host_entry *take_ports(struct port_owners *owners, const struct host_entry *entry, uint16_t *port)
+{
+	const struct upstream_def *upstream = entry->upstream;
+	const struct host_entry *before = NULL;
+	size_t n = upstream->n_ports ? upstream->n_ports : 1;
+
+	*port = 0;
+	for (size_t i = 0; i < n; i++) {
+		uint16_t wanted = upstream->n_ports ? upstream->ports[i] : 0;
+		const struct host_entry *owner = owners->of[wanted];
+
+		if (!owner) {
+			owners->of[wanted] = entry;
+		} else if (owner != entry && !before) {
+			before = owner;
+			*port = wanted;
+		}
+	}
+	return before;
+}
+
+static void release_ports(struct port_owners *owners, const struct host_entry *entry)
+{
+	owners->of[0] = NULL;
+	for (size_t i = 0; i < entry->upstream->n_ports; i++)
+		owners->of[entry->upstream->ports[i]] = NULL;
+}
+
+/* Entries of one host are neighbours in the sorted index, in file order. */
 static void check_ties(const struct config *config, struct fault_list *faults)
 {
 	const struct host_entry *hosts = config->private->hosts;
+	size_t n = config->private->n_hosts;
+	struct arena scratch = {NULL};
+	struct port_owners *owners = arena_alloc(&scratch, sizeof(*owners));
 
-	for (size_t i = 1; i < config->private->n_hosts; i++) {
-		size_t least = i > MAX_COMPARED ? i - MAX_COMPARED : 0;
-
-		for (size_t j = i; j-- > least && is_same_host(&hosts[j], &hosts[i]);) {
+	for (size_t first = 0, end; first < n; first = end) {
+		for (end = first; end < n && is_same_host(&hosts[first], &hosts[end]); end++) {
 			uint16_t port = 0;
+			const struct host_entry *before = end > first && hosts[end - 1].upstream == hosts[end].upstream
+								  ? &hosts[end - 1]
+								  : take_ports(owners, &hosts[end], &port);
 
-			if (hosts[j].upstream != hosts[i].upstream &&
-				!ports_tie(hosts[j].upstream, hosts[i].upstream, &port))
-				continue;
-			report_tie(config, faults, &hosts[j], &hosts[i], port);
-			break;
+			if (before)
+				report_tie(config, faults, before, &hosts[end], port);
 		}
+		for (size_t i = first; i < end; i++)
+			release_ports(owners, &hosts[i]);
 	}
+	arena_clear(&scratch);
 }
 
 static void check_emptiness(const struct config *config, struct fault_list *faults)

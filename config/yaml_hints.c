@@ -7,13 +7,20 @@ struct line {
 	size_t length;
 };
 
+/* Without its end; empty when there is no such line. */
 static struct line find_line(const char *text, size_t length, unsigned number)
 {
-	const struct fault_list view = {.text = (char *)text, .text_length = length};
-	struct line line;
+	const char *at = text, *end = text + length, *stop;
 
-	line.at = fault_line(&view, number, &line.length);
-	return line;
+	while (number > 1) {
+		at = memchr(at, '\n', (size_t)(end - at));
+		if (!at)
+			return (struct line){text, 0};
+		at++;
+		number--;
+	}
+	stop = memchr(at, '\n', (size_t)(end - at));
+	return (struct line){at, (size_t)((stop ? stop : end) - at)};
 }
 
 /* The byte at a column, which libyaml counts in characters. */
