@@ -6,7 +6,7 @@ import subprocess
 
 import pytest
 
-from harness import delay, reply
+from harness import hold, reply
 from harness.proxy import environment
 
 
@@ -210,7 +210,7 @@ def test_aiohttp_by_environment(setup, monkeypatch):
 
 def test_aiohttp_cancel_reaches_the_origin(proxy, origin):
     import aiohttp
-    u = origin(delay(5, reply(200)))
+    u = origin(hold())
     p = proxy()
 
     async def work():
