@@ -106,7 +106,8 @@ scene() {
 
 scene demo-1 'A plain request: one attempt.' 200 1 '"verdict":"ok"' "$origin/ok"
 scene demo-2 'A 503, mended: the second attempt is answered.' 200 2 '"reason":"?503' "$origin/flaky"
-scene demo-3 'A connection reset, mended.' 200 2 '"reason":"reset"' "$origin/reset"
+scene demo-3 'Two resets, mended: one hit a kept-alive connection, replaced at once; the other one cost an attempt.' \
+	200 2 '"reason":"reset"' "$origin/reset?n=2"
 scene demo-4 'A body that breaks off half-way, mended: it was held back, so the client never saw it.' \
 	200 2 '"reason":"incomplete_body"' "$origin/cut"
 scene demo-5 'An origin that asks for a second of quiet (Retry-After) gets it.' 200 2 '"event":"retry"' "$origin/wait?s=1"
