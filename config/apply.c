@@ -62,35 +62,37 @@ static const char *find_near(const struct target *target, const char *name, cons
 	return near.best ? near.best : path;
 }
 
+/* "; did you mean ...?" or whatever else helps; empty when nothing does. */
+static void write_hint(char *out, size_t size, const struct target *target, const char *name, const char *prefix)
+{
+	const struct key *dotted = strchr(name, '.') ? key_find(name, target->scopes) : NULL;
+	const struct key *elsewhere = find_elsewhere(target, name);
+	bool is_slip;
+	const char *near = find_near(target, name, prefix, &is_slip);
+
+	out[0] = '\0';
+	if (dotted)
+		snprintf(out, size, "; keys are nested, not dotted: write %.*s: {%s: ...}",
+			(int)(strrchr(name, '.') - name), name, last_part(name));
+	else if (elsewhere && (elsewhere->scope & target->scopes))
+		snprintf(out, size, "; did you mean %s?", elsewhere->path);
+	else if (elsewhere && !is_slip)
+		snprintf(out, size, "; %s belongs %s", elsewhere->path, scope_words(elsewhere->scope));
+	else if (near)
+		snprintf(out, size, "; did you mean %s?", near);
+}
+
 static void report_unknown(const struct target *target, const struct node *key, const char *prefix)
 {
-	const struct key *elsewhere;
-	const char *near;
-	bool is_slip;
-	char where[KEY_MAX_PATH_BYTES + 4];
+	char where[KEY_MAX_PATH_BYTES + 4], hint[3 * KEY_MAX_PATH_BYTES] = "";
 
 	snprintf(where, sizeof(where), "in %.*s", *prefix ? (int)strlen(prefix) - 1 : 0, prefix);
 	if (!*prefix)
 		snprintf(where, sizeof(where), "%s", target->where);
-	if (target->faults->n > MAX_SUGGESTED_FAULTS) {
-		fault_add(target->faults, FAULT_ERROR, node_place(key), "unknown key %s %s", fault_quote(key->text),
-			where);
-		return;
-	}
-	near = find_near(target, key->text, prefix, &is_slip);
-	elsewhere = find_elsewhere(target, key->text);
-	if (elsewhere && (elsewhere->scope & target->scopes))
-		fault_add(target->faults, FAULT_ERROR, node_place(key), "unknown key %s %s; did you mean %s?",
-			fault_quote(key->text), where, elsewhere->path);
-	else if (elsewhere && !is_slip)
-		fault_add(target->faults, FAULT_ERROR, node_place(key), "unknown key %s %s; %s belongs %s",
-			fault_quote(key->text), where, elsewhere->path, scope_words(elsewhere->scope));
-	else if (near)
-		fault_add(target->faults, FAULT_ERROR, node_place(key), "unknown key %s %s; did you mean %s?",
-			fault_quote(key->text), where, near);
-	else
-		fault_add(target->faults, FAULT_ERROR, node_place(key), "unknown key %s %s", fault_quote(key->text),
-			where);
+	if (target->faults->n < MAX_SUGGESTED_FAULTS)
+		write_hint(hint, sizeof(hint), target, key->text, prefix);
+	fault_add(target->faults, FAULT_ERROR, node_place(key), "unknown key %s %s%s", fault_quote(key->text), where,
+		hint);
 }
 
 static void apply_section(const struct target *target, const struct key *key, const struct node *node);

@@ -72,7 +72,7 @@ static void end(struct attempt *attempt, enum outcome outcome, const char *detai
 		pool_cancel(&attempt->lease);
 	enter(attempt, ATTEMPT_ENDED, clock_now());
 	attempt->outcome = outcome;
-	attempt->ops->on_done(attempt->owner, outcome, detail);
+	attempt->ops->on_done(attempt->owner, attempt, outcome, detail);
 }
 
 /*
@@ -201,8 +201,6 @@ static void on_writable(void *owner)
 		return;
 	pump(attempt);
 	attempt->ops->on_sent(attempt->owner);
-	if (attempt->state != ATTEMPT_ENDED)
-		attempt->ops->on_progress(attempt->owner);
 	attempt->ops->on_event_end(attempt->owner);
 }
 
@@ -234,18 +232,18 @@ static void feed(struct attempt *attempt, const char *at, size_t left, struct mo
 		case READ_MORE:
 			return;
 		case READ_INTERIM:
-			attempt->ops->on_interim(attempt->owner, &attempt->response);
+			attempt->ops->on_interim(attempt->owner, attempt, &attempt->response);
 			break;
 		case READ_HEAD:
 			enter(attempt, ATTEMPT_READING_BODY, now);
 			if (attempt->response.is_upgrade) {
-				attempt->ops->on_tunnel(attempt->owner, (struct slice){ at, left });
+				attempt->ops->on_tunnel(attempt->owner, attempt, (struct slice){ at, left });
 				return;
 			}
-			attempt->ops->on_head(attempt->owner);
+			attempt->ops->on_head(attempt->owner, attempt);
 			break;
 		case READ_BODY:
-			attempt->ops->on_body(attempt->owner, body);
+			attempt->ops->on_body(attempt->owner, attempt, body);
 			break;
 		case READ_END:
 			complete(attempt, left);
@@ -288,8 +286,6 @@ static void on_readable(void *owner)
 	} else {
 		at_eof(attempt, n);
 	}
-	if (attempt->state != ATTEMPT_ENDED)
-		attempt->ops->on_progress(attempt->owner);
 	attempt->ops->on_event_end(attempt->owner);
 }
 
@@ -336,11 +332,9 @@ static void on_lease_ready(void *owner)
 		return;
 	connected(attempt);
 	if (attempt->lease.order.is_tunnel)
-		attempt->ops->on_tunnel(attempt->owner, (struct slice){ "", 0 });
+		attempt->ops->on_tunnel(attempt->owner, attempt, (struct slice){ "", 0 });
 	else
 		attempt->ops->on_sent(attempt->owner);
-	if (attempt->state != ATTEMPT_ENDED)
-		attempt->ops->on_progress(attempt->owner);
 	attempt->ops->on_event_end(attempt->owner);
 }
 

@@ -26,17 +26,17 @@ enum attempt_state {
 struct attempt;
 
 struct attempt_ops {
-	void (*on_progress)(void *owner);                                   /* a stamp or state changed: re-arm the timer */
-	void (*on_interim)(void *owner, const struct response *response);   /* 1xx, 101 excepted */
-	void (*on_head)(void *owner);                                       /* attempt->response is complete but for its body */
-	void (*on_body)(void *owner, struct slice data);
-	void (*on_sent)(void *owner);                                       /* body bytes left: there may be room for more */
+	void (*on_progress)(void *owner); /* its place in the queue or its dialing changed */
+	void (*on_interim)(void *owner, struct attempt *attempt, const struct response *response); /* 1xx, 101 excepted */
+	void (*on_head)(void *owner, struct attempt *attempt); /* attempt->response is complete but for its body */
+	void (*on_body)(void *owner, struct attempt *attempt, struct slice data);
+	void (*on_sent)(void *owner); /* body bytes left: there may be room for more */
 	/* The lease is HELD: for CONNECT as soon as it is connected; for an upgrade with the 101 in attempt->response. The owner
 	 * moves the lease away before it returns. early: bytes behind the head. */
-	void (*on_tunnel)(void *owner, struct slice early);
+	void (*on_tunnel)(void *owner, struct attempt *attempt, struct slice early);
 	/* The end. RESPONSE: complete, trailers in attempt->reader.trailers. The lease is given back already. */
-	void (*on_done)(void *owner, enum outcome outcome, const char *detail);
-	void (*on_event_end)(void *owner);                                  /* after a batch of the above: flush */
+	void (*on_done)(void *owner, struct attempt *attempt, enum outcome outcome, const char *detail);
+	void (*on_event_end)(void *owner); /* after a batch of the above: re-arm, flush */
 };
 
 struct attempt_order { /* borrowed until the attempt ends */

@@ -35,9 +35,36 @@ static void add_durations(struct exchange *exchange, const struct attempt *attem
 	exchange->is_reused = lease->is_reused;
 }
 
-void conclude_attempt(struct exchange *exchange, enum outcome outcome, int status)
+void conclude_breaker_change(struct exchange *exchange, enum breaker_state before)
 {
-	struct attempt *attempt = exchange->attempt;
+	static const char *const words[] = { "closed", "half_open", "open" };
+	const struct origin *origin = exchange->origin;
+	origin_sync_breaker(exchange->origin);
+	struct log_line line;
+	if (origin->breaker.state == before || !log_begin(&line, LOG_WARN, "breaker"))
+		return;
+	log_string(&line, "upstream", origin->upstream_name);
+	log_string(&line, "host", origin->host);
+	log_integer(&line, "port", origin->port);
+	log_string(&line, "from", words[before]);
+	log_string(&line, "to", words[origin->breaker.state]);
+	log_end(&line);
+}
+
+static void report_to_breaker(struct exchange *exchange, enum outcome outcome, int status)
+{
+	struct breaker *breaker = &exchange->origin->breaker;
+	enum breaker_state before = breaker->state;
+	exchange->is_breaker_admitted = false;
+	if (outcome == OUTCOME_CANCELLED || outcome_facts[outcome].label == ATTEMPT_LABEL_REJECTED)
+		breaker_forget(breaker);
+	else
+		breaker_report(breaker, &exchange->policy->breaker, retry_is_failure(outcome, status), clock_now());
+	conclude_breaker_change(exchange, before);
+}
+
+void conclude_attempt(struct exchange *exchange, struct attempt *attempt, enum outcome outcome, int status)
+{
 	if (!exchange->origin)
 		return;
 	struct upstream_metrics *metrics = exchange->origin->metrics;
@@ -53,15 +80,8 @@ void conclude_attempt(struct exchange *exchange, enum outcome outcome, int statu
 		histogram_observe_us(&metrics->attempt_seconds, mono_elapsed_us(attempt->began, ended));
 	}
 	add_durations(exchange, attempt);
-	if (exchange->is_breaker_admitted) {
-		exchange->is_breaker_admitted = false;
-		if (outcome == OUTCOME_CANCELLED || label == ATTEMPT_LABEL_REJECTED)
-			breaker_forget(&exchange->origin->breaker);
-		else
-			breaker_report(&exchange->origin->breaker, &exchange->policy->breaker,
-				       retry_is_failure(outcome, status), clock_now());
-		origin_sync_breaker(exchange->origin);
-	}
+	if (exchange->is_breaker_admitted && attempt == exchange->attempt)
+		report_to_breaker(exchange, outcome, status);
 }
 
 /* What the verdict means for a person who reads the error body. */
@@ -104,6 +124,7 @@ void conclude_with_error(struct exchange *exchange, enum outcome outcome, const 
 	const struct outcome_facts *facts = &outcome_facts[outcome];
 	if (exchange->is_response_complete)
 		return;
+	trying_drop_hedges(exchange);
 	char storage[96], sentence[640];
 	snprintf(sentence, sizeof(sentence), "%s%s%s%s", facts->detail, detail && *detail ? ": " : "",
 		 detail && *detail ? detail : "", explain_verdict(exchange, storage));
@@ -168,7 +189,7 @@ void conclude_cancelled(struct exchange *exchange)
 	struct attempt *attempt = exchange->attempt;
 	if (attempt && attempt->state != ATTEMPT_ENDED) {
 		attempt_cancel(attempt);
-		conclude_attempt(exchange, OUTCOME_CANCELLED, 0);
+		conclude_attempt(exchange, attempt, OUTCOME_CANCELLED, 0);
 	}
 	if (exchange->state == EXCHANGE_BACKOFF && !exchange->is_rate_wait)
 		exchange->backoff_us += mono_elapsed_us(exchange->backoff_began, clock_now());

@@ -8,6 +8,7 @@
 #include "attempt.h"
 #include "exchange.h"
 
+#define EXCHANGE_MAX_HEDGES 10 /* hedge.max goes no higher */
 #define CONTINUE_WAIT_MS 500 /* how long an origin may keep a client that waits for 100 Continue waiting */
 
 enum exchange_state {
@@ -28,6 +29,10 @@ struct exchange {
 	const struct policy *policy;
 	enum exchange_state state;
 	struct attempt *attempt;       /* the current one; also kept after its end while its response is held */
+	struct attempt *hedges[EXCHANGE_MAX_HEDGES]; /* beside it; the first head decides which one becomes `attempt` */
+	size_t n_hedges;
+	int64_t n_hedges_sent;         /* beside the present attempt, ended ones included */
+	bool is_hedging_over, is_main_a_hedge;
 	struct request_body body;
 	struct timer timer;
 	struct deferred deferred_start_failure, deferred_free;
@@ -36,6 +41,9 @@ struct exchange {
 
 	/* retries */
 	int64_t n_attempts;            /* begun, a replaced stale one not counted */
+	int64_t n_inherited_attempts;  /* made by proxies before this one */
+	bool has_idempotency_key, is_repeatable;
+	struct timeouts timeouts;      /* the policy's; when they are only observed, those already seen are off */
 	bool has_replaced_stale, wants_fresh;
 	bool is_breaker_admitted;      /* a report or a forget is owed */
 	bool is_rate_taken, is_rate_wait;
@@ -63,16 +71,38 @@ struct exchange {
 	bool is_reused;
 };
 
-/* exchange.c */
+static inline bool exchange_is_observing(const struct exchange *exchange)
+{
+	return exchange->policy->mode == MODE_OBSERVE;
+}
+
+/* timing.c */
 void exchange_rearm(struct exchange *exchange);
+void exchange_on_due(void *exchange);
+
+/* trying.c */
+void trying_start(struct exchange *exchange); /* the next attempt, or the wait for its place in the rate */
+void trying_refuse(struct exchange *exchange, enum outcome outcome, const char *detail); /* told from the loop's safe point */
+void trying_tell_refusal(struct deferred *item);
+struct mono trying_hedge_at(const struct exchange *exchange); /* MONO_NEVER: no hedge to come */
+void trying_hedge(struct exchange *exchange, struct mono now); /* sends one if it is due */
+void trying_take_winner(struct exchange *exchange, struct attempt *winner); /* it has a head */
+void trying_hedge_failed(struct exchange *exchange, struct attempt *hedge, enum outcome outcome);
+/* The attempt failed: a hedge that is still under way takes its place. False: there is none, judge. */
+bool trying_promote_hedge(struct exchange *exchange, enum outcome outcome);
+void trying_drop_hedges(struct exchange *exchange);
+
+/* exchange.c */
 void exchange_enter(struct exchange *exchange, enum exchange_state state);
+void exchange_steer_body(struct exchange *exchange); /* tells the client to stop or go on sending its body */
+void exchange_send_continue(struct exchange *exchange);
+void exchange_finish(struct exchange *exchange);
+
+/* judge.c */
 /* The attempt's outcome and what follows from it: another attempt (the state is then BACKOFF or TRYING anew), an error of
  * our own, or, for a response, nothing: the caller passes it on. */
 void exchange_judge(struct exchange *exchange, enum outcome outcome, const char *detail);
 bool exchange_could_retry(const struct exchange *exchange);
-void exchange_finish(struct exchange *exchange);
-void exchange_steer_body(struct exchange *exchange); /* tells the client to stop or go on sending its body */
-void exchange_send_continue(struct exchange *exchange);
 int64_t exchange_retry_after_ms(const struct exchange *exchange);
 
 /* relay.c */
@@ -86,7 +116,9 @@ void conclude_with_error(struct exchange *exchange, enum outcome outcome, const 
 void conclude_abort(struct exchange *exchange, enum outcome outcome);
 void conclude_cancelled(struct exchange *exchange);
 void conclude_record(struct exchange *exchange);
-void conclude_attempt(struct exchange *exchange, enum outcome outcome, int status); /* metrics, durations, breaker of one attempt */
+/* Metrics, durations and breaker report of one attempt. */
+void conclude_attempt(struct exchange *exchange, struct attempt *attempt, enum outcome outcome, int status);
+void conclude_breaker_change(struct exchange *exchange, enum breaker_state before); /* gauge and log, if it changed */
 void conclude_timeout_metric(struct exchange *exchange, enum outcome outcome);
 
 #endif

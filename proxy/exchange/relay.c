@@ -83,16 +83,17 @@ static bool should_hold(const struct exchange *exchange)
 	const struct response *response = &exchange->attempt->response;
 	int64_t max = exchange->policy->retry.hold_response_bytes;
 	int64_t buffered = exchange->config->global.limits.buffered_bytes;
-	if (max <= 0 || exchange->is_stream || (buffered >= 0 && process_metrics.buffered_bytes >= buffered))
+	if (max <= 0 || exchange->is_stream || exchange_is_observing(exchange) || (buffered >= 0 && process_metrics.buffered_bytes >= buffered))
 		return false;
 	if (response->framing == BODY_LENGTH || response->framing == BODY_NONE)
 		return response->framing == BODY_NONE || response->content_length <= (uint64_t)max;
 	return exchange_could_retry(exchange);
 }
 
-static void on_head(void *owner)
+static void on_head(void *owner, struct attempt *attempt)
 {
 	struct exchange *exchange = owner;
+	trying_take_winner(exchange, attempt);
 	exchange->is_stream = is_stream_type(exchange);
 	/* The origin has answered without wanting the body: the client isn't told to go on. */
 	exchange->is_continue_awaited = false;
@@ -101,8 +102,9 @@ static void on_head(void *owner)
 		judge_now(exchange);
 }
 
-static void on_body(void *owner, struct slice data)
+static void on_body(void *owner, struct attempt *attempt, struct slice data)
 {
+	(void)attempt; /* the winner: only it has a head */
 	struct exchange *exchange = owner;
 	if (!exchange->is_holding) {
 		pass_on(exchange, data);
@@ -135,22 +137,24 @@ static void response_complete(struct exchange *exchange)
 	const struct head *trailers = &attempt->reader.trailers;
 	exchange->downstream->ops->send_end(exchange->downstream, trailers->n_fields > 0 ? trailers : NULL);
 	exchange->is_response_complete = true;
-	exchange_rearm(exchange);
 }
 
-static void on_done(void *owner, enum outcome outcome, const char *detail)
+static void on_done(void *owner, struct attempt *attempt, enum outcome outcome, const char *detail)
 {
 	struct exchange *exchange = owner;
 	if (outcome == OUTCOME_RESPONSE)
 		response_complete(exchange);
-	else
+	else if (attempt != exchange->attempt)
+		trying_hedge_failed(exchange, attempt, outcome);
+	else if (!trying_promote_hedge(exchange, outcome))
 		exchange_judge(exchange, outcome, detail);
-	exchange_rearm(exchange);
 }
 
-static void on_interim(void *owner, const struct response *response)
+static void on_interim(void *owner, struct attempt *attempt, const struct response *response)
 {
 	struct exchange *exchange = owner;
+	if (attempt != exchange->attempt)
+		return;
 	if (response->status != 100)
 		exchange->downstream->ops->send_interim(exchange->downstream, response);
 	else if (exchange->is_continue_awaited)
@@ -170,14 +174,17 @@ static void on_progress(void *owner)
 static void on_event_end(void *owner)
 {
 	struct exchange *exchange = owner;
-	if (exchange->state != EXCHANGE_DONE)
-		exchange->downstream->ops->flush(exchange->downstream);
+	if (exchange->state == EXCHANGE_DONE)
+		return;
+	/* Whatever the events of this batch led to, a back-off included: here the timer hears of it. */
+	exchange_rearm(exchange);
+	exchange->downstream->ops->flush(exchange->downstream);
 }
 
-static void on_tunnel(void *owner, struct slice early)
+static void on_tunnel(void *owner, struct attempt *attempt, struct slice early)
 {
 	struct exchange *exchange = owner;
-	struct attempt *attempt = exchange->attempt;
+	trying_take_winner(exchange, attempt);
 	bool is_upgrade = attempt->response.is_upgrade;
 	struct response_rewrite rewrite;
 	struct extra_field extra[3];
@@ -186,7 +193,7 @@ static void on_tunnel(void *owner, struct slice early)
 	rewrite.forward_upgrade = is_upgrade;
 	exchange->status = is_upgrade ? 101 : 200;
 	exchange_enter(exchange, EXCHANGE_RELAYING);
-	conclude_attempt(exchange, OUTCOME_RESPONSE, exchange->status);
+	conclude_attempt(exchange, attempt, OUTCOME_RESPONSE, exchange->status);
 	exchange->is_recorded = true; /* by the tunnel, at its end */
 	exchange->downstream->ops->become_tunnel(exchange->downstream, &attempt->lease,
 						 is_upgrade ? &attempt->response : NULL, &rewrite, early);

@@ -17,6 +17,7 @@ const char *const verdict_words[N_VERDICTS] = {
 	[VERDICT_NESTED] = "nested",
 	[VERDICT_CANCELLED] = "cancelled",
 	[VERDICT_DRAINING] = "draining",
+	[VERDICT_OBSERVE] = "observe",
 };
 
 bool retry_is_repeatable(const struct retry_rule *rule, struct slice method, bool has_idempotency_key)

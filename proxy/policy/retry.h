@@ -26,6 +26,7 @@ enum verdict {
 	VERDICT_NESTED,      /* the request is itself a retry of a proxy before us */
 	VERDICT_CANCELLED,
 	VERDICT_DRAINING,
+	VERDICT_OBSERVE,     /* would have been retried, but `mode: observe` only says so */
 	N_VERDICTS
 };
 
