@@ -201,7 +201,7 @@ void explanation_notes(
 		note_tunnel(explanation, &notes);
 	if (!explanation_has_policy(explanation))
 		return;
-	if (target->is_ipv6_literal || is_ipv4_literal(target->host))
+	if (strchr(explanation->host, ':') || is_ipv4_literal(explanation->host))
 		note(&notes, "An address within egress.deny_addresses is answered 403 destination_ip_prohibited.");
 	if (target->is_https)
 		note(&notes,

@@ -26,9 +26,9 @@ void put_key_place(struct buffer *out, const struct config *config, const void *
 	put_place(out, config, config_origin(config, owner, key).line);
 }
 
-static void put_authority(struct buffer *out, const struct target *target, uint16_t port)
+static void put_authority(struct buffer *out, const char *host, uint16_t port)
 {
-	buffer_printf(out, target->is_ipv6_literal ? "[%s]:%u" : "%s:%u", target->host, port);
+	buffer_printf(out, strchr(host, ':') ? "[%s]:%u" : "%s:%u", host, port);
 }
 
 void put_url(struct buffer *out, const struct explanation *explanation)
@@ -36,12 +36,12 @@ void put_url(struct buffer *out, const struct explanation *explanation)
 	const struct target *target = &explanation->target;
 
 	if (target->form == TARGET_AUTHORITY) {
-		put_authority(out, target, target->port);
+		put_authority(out, target->host, target->port);
 		return;
 	}
 	buffer_printf(out, target->is_https ? "https://" : "http://");
 	if (target->port != (target->is_https ? HTTPS_PORT : HTTP_PORT))
-		put_authority(out, target, target->port);
+		put_authority(out, target->host, target->port);
 	else
 		buffer_printf(out, target->is_ipv6_literal ? "[%s]" : "%s", target->host);
 	if (explanation->path[0] == '/') /* not the "*" of an OPTIONS for the whole server */
@@ -52,7 +52,7 @@ void put_destination(struct buffer *out, const struct explanation *explanation)
 {
 	if (explanation->kind != EXPLAINED_OPAQUE_TUNNEL)
 		buffer_printf(out, explanation->is_tls ? "https://" : "http://");
-	put_authority(out, &explanation->target, explanation->port);
+	put_authority(out, explanation->host, explanation->port);
 }
 
 static bool is_token(struct slice text)
@@ -115,8 +115,15 @@ static void find_destination(struct explanation *explanation)
 {
 	const struct upstream_def *upstream = explanation->match.upstream;
 
+	explanation->host = explanation->target.host;
 	explanation->port = explanation->target.port;
 	explanation->is_tls = explanation->target.is_https;
+	if (explanation->is_local_port) {
+		explanation->host = local_port_host(upstream);
+		explanation->port = local_port_destination(upstream);
+		explanation->is_tls = upstream->tls.originate;
+		return;
+	}
 	if (explanation->is_tls || !upstream || !upstream->tls.originate ||
 		explanation->kind == EXPLAINED_OPAQUE_TUNNEL)
 		return;
@@ -140,12 +147,25 @@ static void make_timeline(struct explanation *explanation)
 	timeline_make(&explanation->timeline, &policy);
 }
 
-static void find_policy(struct explanation *explanation)
+static void find_match(struct explanation *explanation)
 {
 	struct slice path = {explanation->path, explanation->path_length};
+	struct match *match = &explanation->match;
 
-	explanation->match = match_request(explanation->config, slice_of(explanation->target.host),
-		explanation->target.port, explanation->method, path);
+	match->upstream = find_local_port(explanation->config, &explanation->target);
+	explanation->is_local_port = match->upstream != NULL;
+	if (!explanation->is_local_port) {
+		*match = match_request(explanation->config, slice_of(explanation->target.host),
+			explanation->target.port, explanation->method, path);
+		return;
+	}
+	match->route = match_route(match->upstream, explanation->method, path);
+	match->policy = match->route ? &match->route->policy : &match->upstream->policy;
+}
+
+static void find_policy(struct explanation *explanation)
+{
+	find_match(explanation);
 	explanation->kind = kind_of(explanation);
 	if (explanation->kind == EXPLAINED_HTTP_TUNNEL) { /* routes are for the requests inside */
 		explanation->match.route = NULL;

@@ -26,8 +26,10 @@ struct explanation {
 	size_t path_length;
 	struct match match; /* all NULL: EXPLAINED_HOST_DENIED */
 	enum explanation_kind kind;
-	bool is_tls;   /* towards the origin */
-	uint16_t port; /* that is connected to */
+	bool is_local_port; /* the URL names an upstream's own `listen` address */
+	bool is_tls;        /* towards the origin */
+	const char *host;   /* that is connected to, no brackets */
+	uint16_t port;
 	struct timeline timeline;
 };
 
@@ -54,6 +56,11 @@ void put_other_upstream_reason(struct buffer *out, const struct explanation *exp
 void put_route_reason(struct buffer *out, const struct explanation *explanation);
 void put_other_route_reason(struct buffer *out, const struct explanation *explanation, const struct route *other);
 bool has_route_choice(const struct explanation *explanation); /* are routes asked at all? */
+
+/* local_port.c: NULL when the URL names none; what its requests are sent to. */
+const struct upstream_def *find_local_port(const struct config *config, const struct target *target);
+const char *local_port_host(const struct upstream_def *upstream);
+uint16_t local_port_destination(const struct upstream_def *upstream);
 
 /* effects.c: what a limit does when it strikes, and what else is worth knowing. */
 struct effect {

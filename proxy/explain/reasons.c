@@ -56,6 +56,10 @@ void put_upstream_reason(struct buffer *out, const struct explanation *explanati
 	const struct upstream_def *upstream = explanation->match.upstream;
 	const char *host = explanation->target.host;
 
+	if (explanation->is_local_port) {
+		buffer_printf(out, "port %u of this machine is its own (listen)", explanation->target.port);
+		return;
+	}
 	if (is_unmatched(explanation)) {
 		buffer_printf(out, "no entry of upstreams matches %s:%u, and unmatched is %s", host,
 			explanation->target.port,
@@ -75,7 +79,9 @@ void put_upstream_place(struct buffer *out, const struct explanation *explanatio
 {
 	const struct config *config = explanation->config;
 
-	if (is_unmatched(explanation))
+	if (explanation->is_local_port)
+		put_key_place(out, config, explanation->match.upstream, "listen", KEY_UPSTREAM);
+	else if (is_unmatched(explanation))
 		put_key_place(out, config, &config->global, "unmatched", KEY_GLOBAL);
 	else
 		put_key_place(out, config, explanation->match.upstream, "match.hosts", KEY_UPSTREAM);
@@ -88,7 +94,9 @@ void put_other_upstream_reason(
 	uint16_t port = explanation->target.port;
 	const char *pattern = best_pattern(other, explanation->target.host);
 
-	if (!pattern) {
+	if (explanation->is_local_port) {
+		buffer_printf(out, "port %u is not its own", port);
+	} else if (!pattern) {
 		buffer_append_slice(out, SLICE("host is none of "));
 		put_texts(out, &other->hosts);
 	} else if (other->n_ports > 0 && !has_port(other, port)) {

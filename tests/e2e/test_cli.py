@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from harness import hold, reply, run_evenkeel
+from harness import Client, free_port, hold, reply, run_evenkeel
 
 HINT = "Try 'evenkeel --help'.\n"
 
@@ -203,3 +203,14 @@ def test_the_longest_wait_is_what_one_waits(proxy, origin, timeouts, longest_ms)
     waited_ms = (time.monotonic() - began) * 1000
     assert response.status == 504 and longest_ms - 5 <= waited_ms <= longest_ms + 300, waited_ms
     assert waited_ms < story["timeline"]["application_timeout_ms"]
+
+
+def test_explain_knows_local_ports(proxy, origin):
+    u = origin(reply(200, b"ok"))
+    port = free_port()
+    p = proxy(upstreams=[{"name": "local", "match": {"hosts": ["127.0.0.1"], "ports": [u.port]}, "listen": f"127.0.0.1:{port}"}])
+    story = explained("-c", p.file, f"http://127.0.0.1:{port}/x")
+    assert (story["upstream"], story["connects_to"]) == ("local", f"http://127.0.0.1:{u.port}")
+    with Client(p.upstream_address("local")) as client:
+        response = client.fetch("GET", "/x", [("Host", f"127.0.0.1:{port}")])
+    assert response.status == 200 and response.header("Evenkeel-Upstream") == "local"

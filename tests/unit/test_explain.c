@@ -16,8 +16,9 @@ static struct config *load(const char *text)
 
 	fault_list_init(&faults);
 	struct config *config = config_load_text("policy.yaml", text, strlen(text), &faults);
-	if (!config)
-		fail_msg("line %u: %s", faults.items[0].line, faults.items[0].message);
+	for (size_t i = 0; !config && i < faults.n; i++)
+		if (faults.items[i].severity == FAULT_ERROR)
+			fail_msg("line %u: %s", faults.items[i].line, faults.items[i].message);
 	fault_list_clear(&faults);
 	return config;
 }
@@ -207,6 +208,46 @@ static void special_cases(void **state)
 		"longest wait: 11.001s, by timeouts.total\n");
 }
 
+/* A client that knows no proxy asks there; so does whoever wants it explained. */
+static void local_ports_stand_for_their_upstream(void **state)
+{
+	(void)state;
+	static const char policy[] = "upstreams:\n"
+				     "  - name: pay\n"
+				     "    match: {hosts: [\"*.pay.test\", api.pay.test]}\n"
+				     "    tls: {originate: on}\n"
+				     "    listen: [127.0.0.1:9001, \"[::]:9002\", unix:/tmp/x.sock]\n"
+				     "    routes: [{name: r, match: {paths: [/x]}}]\n"
+				     "  - name: plain\n"
+				     "    match: {hosts: [\"[2001:db8::1]\"], ports: [8081, 8080]}\n"
+				     "    listen: 127.0.0.1:9003\n"
+				     "  - name: moved\n"
+				     "    match: {hosts: [moved.test], ports: [80, 81]}\n"
+				     "    tls: {originate: on}\n"
+				     "    port: 8443\n"
+				     "    listen: 127.0.0.1:9004\n";
+
+	expect_part(policy, "GET", "http://127.0.0.1:9001/x",
+		"GET http://127.0.0.1:9001/x\n"
+		"\n"
+		"upstream: pay\n"
+		"  port 9001 of this machine is its own (listen)  policy.yaml:5\n"
+		"  not plain: port 9001 is not its own  policy.yaml:7\n"
+		"  not moved: port 9001 is not its own  policy.yaml:10\n"
+		"route: r\n"
+		"  the first that matches: any method, path /x matches /x  policy.yaml:6\n"
+		"connects to: https://api.pay.test:443\n");
+	expect_part(policy, "GET", "http://localhost:9001/", "\nconnects to: https://api.pay.test:443\n");
+	expect_part(policy, "GET", "http://127.8.9.1:9001/", "\nconnects to: http://127.8.9.1:9001\n");
+	expect_part(policy, "GET", "http://127.8.9.1:9002/", "\nupstream: pay\n");
+	expect_part(policy, "GET", "http://[::1]:9002/", "\nupstream: pay\n");
+	expect_part(policy, "GET", "http://127.0.0.1:9003/", "\nconnects to: http://[2001:db8::1]:8081\n");
+	expect_part(policy, "GET", "http://127.0.0.1:9004/", "\nconnects to: https://moved.test:8443\n");
+	expect_part(policy, "GET", "http://127.0.0.1:9005/", "\nupstream: default\n");
+	expect_part(policy, "GET", "https://127.0.0.1:9001/", "\nupstream: default\n");
+	expect_part(policy, "CONNECT", "127.0.0.1:9001", "\nupstream: default\n");
+}
+
 static void bad_requests_say_why(void **state)
 {
 	(void)state;
@@ -327,6 +368,7 @@ int main(void)
 		cmocka_unit_test(every_policy_key_is_shown_once),
 		cmocka_unit_test(denied),
 		cmocka_unit_test(special_cases),
+		cmocka_unit_test(local_ports_stand_for_their_upstream),
 		cmocka_unit_test(bad_requests_say_why),
 		cmocka_unit_test(json),
 		cmocka_unit_test(output_is_appended),
