@@ -79,6 +79,12 @@ static struct slice host_field(struct client *client, const struct target *targe
 	return names_port ? client_keep_printf(client, "%s:%u", name, port) : client_keep_printf(client, "%s", name);
 }
 
+/* For the log's URL: "OPTIONS *" asks for no path. */
+static struct slice path_of_url(const struct client *client)
+{
+	return slice_equals(client->order.path, SLICE("*")) ? SLICE("") : client->order.path;
+}
+
 static void find_match(struct client *client, const char *host, uint16_t port)
 {
 	struct exchange_order *order = &client->order;
@@ -153,7 +159,7 @@ static bool find_by_host_field(struct client *client, const struct request *requ
 	if (destination_is_own_address(client->wire, target->host, target->port))
 		return refuse_target(refusal, hint);
 	target->is_https = false;
-	client->order.url = client_keep_printf(client, "http://%.*s%.*s", SLICE_ARGS(value), SLICE_ARGS(client->order.path));
+	client->order.url = client_keep_printf(client, "http://%.*s%.*s", SLICE_ARGS(value), SLICE_ARGS(path_of_url(client)));
 	return find_by_authority(client, request, target, refusal);
 }
 
@@ -206,7 +212,7 @@ static bool find_by_local_port(struct client *client, const struct request *requ
 	order->host_field = client_keep_printf(client, order->port == usual ? "%s%s%s" : "%s%s%s:%u", bracket[0], order->host,
 					       bracket[1], order->port);
 	order->url = client_keep_printf(client, "%s://%.*s%.*s", order->is_tls ? "https" : "http",
-					SLICE_ARGS(order->host_field), SLICE_ARGS(order->path));
+					SLICE_ARGS(order->host_field), SLICE_ARGS(path_of_url(client)));
 	return find_route(client, request, refusal);
 }
 
@@ -227,7 +233,7 @@ static bool find_by_tunnel(struct client *client, const struct request *request,
 	authority->has_port = inner->port != HTTP_PORT;
 	authority->port = inner->port;
 	client->order.url = client_keep_printf(client, "http://%s:%u%.*s", inner->host_field, inner->port,
-					       SLICE_ARGS(client->order.path));
+					       SLICE_ARGS(path_of_url(client)));
 	return find_by_authority(client, request, authority, refusal);
 }
 

@@ -217,6 +217,7 @@ static void take_facts(struct tunnel *tunnel, const struct exchange *exchange)
 	facts->method = copy_text(tunnel, 1, facts->method);
 	facts->url = copy_text(tunnel, 2, facts->url);
 	facts->client = tunnel->wire->client_address;
+	facts->verdict = VERDICT_OK; /* whatever the attempts before came to: it was established */
 	facts->request_bytes = facts->response_bytes = 0;
 	tunnel->metrics = facts->metrics;
 }
