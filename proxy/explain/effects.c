@@ -36,7 +36,11 @@ static void add(struct effect *effects, size_t *n, const struct explanation *exp
 		 is_overtaken(effect.ms, timeouts->total_ms) && effect.outcome != OUTCOME_BODY_IDLE &&
 		 effect.outcome != OUTCOME_STREAM_TOTAL)
 		effect.overtaken_by = "timeouts.total";
+	effect.is_only_counted =
+		explanation->match.policy->mode == MODE_OBSERVE && effect.outcome != OUTCOME_DNS_TIMEOUT;
 	effect.is_retried = !effect.ends_tunnel && is_retried(explanation, effect.outcome);
+	if (effect.is_only_counted)
+		effect.overtaken_by = NULL;
 	effects[(*n)++] = effect;
 }
 
@@ -47,8 +51,9 @@ size_t explanation_effects(const struct explanation *explanation, struct effect 
 	bool is_tunnel = explanation->kind == EXPLAINED_OPAQUE_TUNNEL;
 	size_t n = 0;
 
-#define ADD(name, ms, span, outcome, is_inside)                                                                        \
-	add(effects, &n, explanation, (struct effect){name, ms, span, outcome, NULL, false, false}, is_inside)
+#define ADD(name_, ms_, span_, outcome_, is_inside)                                                                    \
+	add(effects, &n, explanation,                                                                                  \
+		(struct effect){.name = (name_), .ms = (ms_), .span = (span_), .outcome = (outcome_)}, is_inside)
 	ADD("timeouts.pool_wait", timeouts->pool_wait_ms, "waiting for a slot or connection", OUTCOME_POOL_WAIT, false);
 	ADD("dns.timeout", explanation->config->global.dns.timeout_ms, "name resolution", OUTCOME_DNS_TIMEOUT, true);
 	ADD("timeouts.connect", timeouts->connect_ms, "TCP connect, each address tried", OUTCOME_CONNECT_TIMEOUT, true);
@@ -114,24 +119,22 @@ static void note_tunnel(const struct explanation *explanation, const struct note
 	if (explanation->kind == EXPLAINED_HTTP_TUNNEL)
 		note(notes,
 			"The CONNECT is answered 200 at once and must then speak HTTP/1: each request inside gets "
-			"policy, retries "
-			"and errors as any other. To see its route, explain METHOD http://%s%s%s:%u/PATH.",
+			"policy, retries and errors as any other. To see its route, explain METHOD "
+			"http://%s%s%s:%u/PATH.",
 			bracket[0], host, bracket[1], port);
 	if (explanation->kind == EXPLAINED_PORT_DENIED)
 		note(notes,
 			"CONNECT to port %u is refused: it is neither in egress.connect_ports nor in the upstream's "
-			"match.ports, and "
-			"egress.tunnel_http is off.",
+			"match.ports, and egress.tunnel_http is off.",
 			port);
 	if (explanation->kind != EXPLAINED_OPAQUE_TUNNEL)
 		return;
-	note(notes, "Inside the tunnel nothing can be read, so these can't be enforced: retries after the 200, "
-		    "retry.on statuses, "
-		    "total, attempt, response_headers, body_idle, headers, hold_response, Evenkeel-* fields.");
+	note(notes,
+		"Inside the tunnel nothing can be read, so these can't be enforced: retries after the 200, retry.on "
+		"statuses, total, attempt, response_headers, body_idle, headers, hold_response, Evenkeel-* fields.");
 	note(notes,
 		"To have them: let the application ask http://%s%s%s/ and set tls: {originate: on} in the upstream, or "
-		"give the "
-		"upstream a local port with listen.",
+		"give the upstream a local port with listen.",
 		bracket[0], host, bracket[1]);
 }
 
@@ -160,26 +163,23 @@ static void note_policy(const struct explanation *explanation, const struct note
 	if (policy->mode == MODE_OBSERVE)
 		note(notes, "mode is observe: limits and retries are only decided, logged and counted; nothing is cut "
 			    "or repeated.");
-	if (policy->hedge.is_on && explanation->kind == EXPLAINED_REQUEST)
+	if (policy->hedge.is_on && explanation->kind == EXPLAINED_REQUEST && policy->mode == MODE_ENFORCE &&
+		is_repeatable_method(explanation))
 		note(notes,
 			"hedge: beside an attempt that has no answer after %s a second one is started; it counts as "
-			"one of "
-			"max_attempts.",
+			"one of max_attempts.",
 			units_format_duration(policy->hedge.after_ms, text));
 	if (policy->timeouts.stream_types.n > 0 && explanation->kind != EXPLAINED_OPAQUE_TUNNEL &&
 		policy->mode == MODE_ENFORCE)
 		note(notes, "A response of a type in timeouts.stream_types is bounded by body_idle and stream_total "
-			    "only, once its "
-			    "headers are in.");
+			    "only, once its headers are in.");
 	if (policy->override == OVERRIDE_ANY)
 		note(notes, "override is any: a request may ask for more time with Evenkeel-Timeout and for more "
-			    "attempts with "
-			    "Evenkeel-Max-Attempts.");
+			    "attempts with Evenkeel-Max-Attempts.");
 	if (!explanation->timeline.is_by_total && explanation->timeline.longest_ms >= 0 &&
 		explanation->kind != EXPLAINED_OPAQUE_TUNNEL && is_repeatable_method(explanation))
 		note(notes, "A kept-alive connection that the origin had closed is replaced once without using up an "
-			    "attempt: that may "
-			    "add one more attempt to the longest wait.");
+			    "attempt: that may add one more attempt to the longest wait.");
 }
 
 static bool is_ipv4_literal(const char *host)
@@ -206,8 +206,7 @@ void explanation_notes(
 	if (target->is_https)
 		note(&notes,
 			"Most clients send an https:// URL through a proxy as CONNECT %s%s%s:%u, an opaque tunnel: "
-			"explain that to see "
-			"what is left of the policy.",
+			"explain that to see what is left of the policy.",
 			target->is_ipv6_literal ? "[" : "", target->host, target->is_ipv6_literal ? "]" : "",
 			target->port);
 	note_retries(explanation, &notes);

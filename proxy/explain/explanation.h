@@ -70,6 +70,7 @@ struct effect {
 	enum outcome outcome;
 	const char *overtaken_by; /* a shorter limit that always strikes first; NULL: none */
 	bool is_retried;
+	bool is_only_counted; /* mode: observe */
 	bool ends_tunnel; /* no answer any more: the tunnel is closed */
 };
 #define MAX_EFFECTS 12

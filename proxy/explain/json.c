@@ -130,6 +130,7 @@ static void add_effects(struct buffer *out, const struct explanation *explanatio
 		add_milliseconds(out, "ms", effects[i].ms);
 		json_member_string(out, "span", effects[i].span);
 		json_member_string(out, "overtaken_by", effects[i].overtaken_by);
+		add_switch(out, "only_counted", effects[i].is_only_counted);
 		add_switch(out, "retried", effects[i].is_retried);
 		if (effects[i].ends_tunnel) {
 			add_switch(out, "closes_tunnel", true);

@@ -270,7 +270,9 @@ static void put_longest(struct buffer *out, const struct explanation *explanatio
 			"application's own timeout: %s or more; a shorter one makes it leave before the answer\n",
 			duration(timeline->client_timeout_ms, text));
 	else
-		buffer_printf(out, "application's own timeout: none is long enough for certain; set timeouts.total\n");
+		buffer_printf(out, "application's own timeout: none is long enough for certain; %s\n",
+			explanation->match.policy->mode == MODE_OBSERVE ? "mode: enforce bounds the wait"
+									: "set timeouts.total");
 }
 
 static void put_timeline(struct buffer *out, const struct explanation *explanation)
@@ -299,6 +301,8 @@ static void put_effects(struct buffer *out, const struct explanation *explanatio
 			effect->ms < 0 ? "off" : units_format_duration(effect->ms, text), effect->span);
 		if (effect->ms < 0)
 			buffer_printf(out, "no limit\n");
+		else if (effect->is_only_counted)
+			buffer_printf(out, "only counted\n");
 		else if (effect->overtaken_by)
 			buffer_printf(out, "%s comes first\n", effect->overtaken_by);
 		else if (effect->ends_tunnel)

@@ -202,6 +202,20 @@ static void special_cases(void **state)
 		"origin asks for "
 		"it by Retry-After, for retry.retry_after.max is off\n"
 		"application's own timeout: none is long enough for certain; set timeouts.total\n");
+	expect_part("defaults: {hedge: {after: 250ms}}", "GET", "http://h.test/",
+		"\nnote: hedge: beside an attempt that has no answer after 250ms a second one is started; it counts as "
+		"one of "
+		"max_attempts.\n");
+	expect_part("defaults: {mode: observe}", "GET", "http://h.test/",
+		"\nnote: mode is observe: limits and retries are only decided, logged and counted; nothing is cut or "
+		"repeated.\n");
+	expect_part("defaults: {mode: observe}", "GET", "http://h.test/",
+		"\n  timeouts.pool_wait        1s     waiting for a slot or connection: only counted\n"
+		"  dns.timeout               2s     name resolution: 504 dns_timeout\n"
+		"  timeouts.connect          1s     TCP connect, each address tried: only counted\n");
+	expect_part("defaults: {mode: observe}", "GET", "http://h.test/",
+		"\nlongest wait: unbounded, for mode is observe\n"
+		"application's own timeout: none is long enough for certain; mode: enforce bounds the wait\n");
 	expect_part("defaults: {timeouts: {total: 11s1ms}, retry: {backoff: {jitter: equal}}}", "GET", "http://h.test/",
 		"\n  attempt 2   not begun after the longest back-off (50ms to 100ms): timeouts.total would be over "
 		"first\n"
@@ -319,7 +333,7 @@ static void json(void **state)
 		"{\"group\":\"policy\",\"key\":\"timeouts.attempt\",\"value\":\"4s\",\"origin\":\"policy.yaml:3\"},");
 	expect_json(config, "GET", "http://api.pay.test:8443",
 		",{\"limit\":\"timeouts.attempt\",\"ms\":4000,\"span\":\"slot taken to last body "
-		"byte\",\"overtaken_by\":null,"
+		"byte\",\"overtaken_by\":null,\"only_counted\":false,"
 		"\"retried\":true,\"status\":504,\"error\":\"http_response_timeout\"},");
 	expect_json(config, "GET", "http://api.pay.test:8443",
 		",\"timeline\":{\"max_attempts\":3,\"attempts\":[{\"attempt\":1,\"backoff_min_ms\":0,\"backoff_max_"
