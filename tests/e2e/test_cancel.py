@@ -75,7 +75,7 @@ def test_while_connecting(proxy, makers, how):
 def test_while_resolving(proxy, dns, how):
     d = dns({"slow.test": "silent"})
     p = proxy(dns={**d.policy, "timeout": "800ms"})
-    with p.no_leak():  # the question to the name server may live on, as long as it would have
+    with p.no_leak(timeout=3):  # the question to the name server may live on, as long as it would have
         c = p.client()
         c.request("GET", "http://slow.test/")
         until(lambda: d.queries, 2, "a query")

@@ -43,7 +43,7 @@ def test_curl_x(setup):
     assert run("curl", "-sSf", "-x", p.url, u.url("/503")) == "GET "
     assert run("curl", "-sSf", "-x", p.url, u.url("/reset")) == "GET "
     assert run("curl", "-sSf", "-x", p.url, u.url("/chunked")) == "chunked"
-    assert [line["attempts"] for line in p.logs("request")] == [1, 2, 2, 1]
+    assert [p.access(n)["attempts"] for n in (1, 2, 3, 4)] == [1, 2, 2, 1]
 
 
 def test_curl_by_environment(setup):
