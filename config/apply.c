@@ -139,6 +139,14 @@ static void apply_entry(const struct target *target, const struct node_entry *en
 	}
 }
 
+/* "total:5s": YAML takes it for one text. */
+static bool is_blank_missing(const struct node *node)
+{
+	const char *colon = node->kind == NODE_SCALAR ? strchr(node->text, ':') : NULL;
+
+	return colon && colon[1] && colon[1] != ' ' && node->is_plain;
+}
+
 static void apply_section(const struct target *target, const struct key *key, const struct node *node)
 {
 	char prefix[KEY_MAX_PATH_BYTES + 1];
@@ -146,9 +154,10 @@ static void apply_section(const struct target *target, const struct key *key, co
 	if (node->is_faulty || node_is_null(node))
 		return; /* "timeouts:" with every line below it commented out */
 	if (node->kind != NODE_MAP) {
-		fault_add(target->faults, FAULT_ERROR, node_place(node), "%s: expected %s; found %s", key->path,
+		fault_add(target->faults, FAULT_ERROR, node_place(node), "%s: expected %s; found %s%s", key->path,
 			value_type_words(key),
-			node->kind == NODE_SCALAR ? fault_quote(node->text) : node_kind_word(node));
+			node->kind == NODE_SCALAR ? fault_quote(node->text) : node_kind_word(node),
+			is_blank_missing(node) ? " (a blank belongs behind the colon)" : "");
 		return;
 	}
 	snprintf(prefix, sizeof(prefix), "%s.", key->path);

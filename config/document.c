@@ -29,6 +29,7 @@ struct builder {
 	size_t weight; /* nodes so far, aliases counted as what they stand for */
 	struct node *root;
 	struct node *last_scalar;
+	size_t n_lines;
 	bool has_document;
 	bool is_over; /* a bound was passed, or the YAML is broken: read no further */
 };
@@ -173,6 +174,8 @@ static void merge_map(struct builder *builder, struct node *map, const struct no
 	const struct sorted_key *keys;
 	size_t n = map->n;
 
+	if (source->is_faulty)
+		return;
 	if (source->kind != NODE_MAP) {
 		ERROR_AT(builder, place, "<< merges a map, or a list of maps; found %s", node_kind_word(source));
 		return;
@@ -414,6 +417,8 @@ static void report_syntax(struct builder *builder, const char *text, size_t leng
 
 	if (parser->context && (strstr(parser->context, "quoted scalar") || strstr(parser->context, "an alias")))
 		place = place_of(parser->context_mark); /* where the quote or * is, not where it went wrong */
+	else if (parser->context && parser->problem_mark.line >= builder->n_lines)
+		place = place_of(parser->context_mark); /* what isn't closed, rather than the end of the file */
 	else if (parser->context && parser->context_mark.line + 1 < place.line)
 		place.related_line = (unsigned)parser->context_mark.line + 1;
 	if (builder->last_scalar && builder->last_scalar->is_plain && !strcmp(builder->last_scalar->text, "$"))
@@ -456,6 +461,8 @@ void document_parse(
 		fault_add(faults, FAULT_ERROR, (struct place){0, 0, 0}, "out of memory");
 		return;
 	}
+	for (const char *c = text; c < text + length; c++)
+		builder.n_lines += *c == '\n';
 	yaml_parser_set_encoding(&builder.parser, YAML_UTF8_ENCODING);
 	yaml_parser_set_input_string(&builder.parser, (const unsigned char *)text, length);
 	read_events(&builder, text, length);

@@ -14,14 +14,16 @@ static int hex_value(char c)
 	return -1;
 }
 
-/* RFC 3986 2.3 */
-static bool is_unreserved(int c)
+/*
+ * Encoded, these mean something else than raw: the reserved characters (RFC 3986 2.2) and the percent sign. Blanks and
+ * control characters stay encoded too, so that the result is one word.
+ */
+static bool must_stay_encoded(int c)
 {
-	return (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || c == '-' || c == '.' ||
-	       c == '_' || c == '~';
+	return c <= ' ' || c == 0x7f || strchr("%:/?#[]@!$&'()*+,;=", c);
 }
 
-static size_t decode_unreserved(const char *in, size_t n, char *out)
+static size_t decode(const char *in, size_t n, char *out)
 {
 	static const char digits[] = "0123456789ABCDEF";
 	size_t written = 0;
@@ -34,7 +36,7 @@ static size_t decode_unreserved(const char *in, size_t n, char *out)
 			out[written++] = in[i];
 			continue;
 		}
-		if (is_unreserved(high * 16 + low)) {
+		if (!must_stay_encoded(high * 16 + low)) {
 			out[written++] = (char)(high * 16 + low);
 		} else {
 			out[written++] = '%';
@@ -93,5 +95,5 @@ static size_t remove_dot_segments(char *path, size_t n)
 
 size_t path_normalise(const char *in, size_t n, char *out)
 {
-	return remove_dot_segments(out, decode_unreserved(in, n, out));
+	return remove_dot_segments(out, decode(in, n, out));
 }

@@ -11,7 +11,9 @@
  * Writes the normal form of the path in[0..n) (no query, no fragment) to out and returns its length, which is never
  * more than n. out has room for n bytes and may be the same memory as in. No NUL is added.
  *
- *   percent-encoded unreserved characters are decoded, once         RFC 3986 6.2.2.2
+ *   percent-encoded unreserved characters are decoded, once          RFC 3986 6.2.2.2
+ *   so are bytes that no URI holds as they are (quotes, braces,
+ *   non-ASCII): raw and encoded, they mean the same
  *   the hex digits of every other percent-encoding become upper case RFC 3986 6.2.2.1
  *   dot segments are removed, those that were encoded as well        RFC 3986 5.2.4
  *

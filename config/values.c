@@ -32,7 +32,9 @@ bool value_reject(const struct reader *reader, const struct node *node, const ch
 
 static const char *off_clause(const struct key *key)
 {
-	return key->flags & KEY_MAY_BE_OFF ? ", or off" : "";
+	bool is_said = key->type == KEY_SWITCH || key->type == KEY_ADMIN || key->type == KEY_WORD;
+
+	return (key->flags & KEY_MAY_BE_OFF) && !is_said ? ", or off" : "";
 }
 
 const char *value_type_words(const struct key *key)
@@ -75,8 +77,7 @@ const char *value_type_words(const struct key *key)
 bool value_reject_kind(const struct reader *reader, const struct node *node)
 {
 	return value_reject(reader, node, "expected %s%s; found %s", value_type_words(reader->key),
-		reader->key->type == KEY_ADMIN || reader->key->type == KEY_SWITCH ? "" : off_clause(reader->key),
-		node_kind_word(node));
+		off_clause(reader->key), node_kind_word(node));
 }
 
 /* The text of a scalar that may be used; NULL after a fault. */

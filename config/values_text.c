@@ -124,10 +124,24 @@ static bool has_star_before_dots(const char *path)
 	return dots && (dots[3] == '\0' || dots[3] == '/');
 }
 
+/* A blank is written as it is in the file, but never in a request. */
+static const char *normal_path(struct arena *arena, const char *text)
+{
+	char *path = arena_alloc(arena, 3 * strlen(text) + 1), *out = path;
+
+	for (const char *c = text; *c; c++) {
+		if (*c == ' ')
+			out = stpcpy(out, "%20");
+		else
+			*out++ = *c;
+	}
+	path[path_normalise(path, (size_t)(out - path), path)] = '\0';
+	return path;
+}
+
 static const char *text_path(const struct reader *reader, const struct node *node)
 {
 	const char *text = value_scalar(reader, node);
-	char *path;
 
 	if (!text)
 		return NULL;
@@ -140,11 +154,8 @@ static const char *text_path(const struct reader *reader, const struct node *nod
 		value_reject(reader, node, "%s: a path begins with / (or *): write \"/%s\"", fault_quote(text), text);
 	else if (has_star_before_dots(text))
 		value_reject(reader, node, "%s: /.. can't stand behind a *", fault_quote(text));
-	else {
-		path = arena_strdup(reader->arena, text);
-		path[path_normalise(text, strlen(text), path)] = '\0';
-		return path;
-	}
+	else
+		return normal_path(reader->arena, text);
 	return NULL;
 }
 

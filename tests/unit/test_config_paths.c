@@ -34,7 +34,11 @@ static void test_unreserved_are_decoded(void **state)
 	assert_normal("/%63harge", "/charge");
 	assert_normal("/%7Euser%2d%5f%2E", "/~user-_.");
 	assert_normal("/a%2fb", "/a%2Fb");
-	assert_normal("/%c3%a9", "/%C3%A9");
+	assert_normal("/%c3%a9", "/\xc3\xa9");
+	assert_normal("/\xc3\xa9", "/\xc3\xa9");
+	assert_normal("/%22%3c%5C%7b%7C", "/\"<\\{|");
+	assert_normal("/%00%1f%20%7f%25", "/%00%1F%20%7F%25");
+	assert_normal("/%3a%3F%23%5b%40%21%2a%3D", "/%3A%3F%23%5B%40%21%2A%3D");
 	assert_normal("/100%", "/100%");
 	assert_normal("/%4", "/%4");
 	assert_normal("/%zz%4x", "/%zz%4x");
