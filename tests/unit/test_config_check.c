@@ -78,9 +78,8 @@ static void test_long_lines_are_cut(void **state)
 		"p.yaml:2:8: error: watch: unknown value "
 		"\"vvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvv...\"; known "
 		"are off, on\n"
-		"    2 | watch: "
-		"vvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvv"
-		"vvvvv...\n"
+		"    2 | watch: vvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvv"
+		"vvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvv...\n"
 		"      |        ^\n"
 		"1 error in p.yaml\n");
 	strcpy(text, "{x-a: ");
