@@ -9,7 +9,8 @@
 #include "../exchange/access.h"
 #include "flow.h"
 
-#define REST_MS 1000       /* quiet for so long: a pipe is given back */
+#define REST_MS 1000             /* quiet for so long: a pipe is given back */
+#define ENDED_SIDE_CHECK_MS 100  /* a side that has ended its way isn't read any more: how often it is asked for a reset */
 
 struct tunnel {
 	struct wire *wire;
@@ -90,6 +91,8 @@ static void arm(struct tunnel *tunnel)
 	struct mono now = clock_now();
 	if (tunnel->up.is_blocked || tunnel->down.is_blocked)
 		due = mono_min(due, mono_add_ms(now, WIRE_PEER_CHECK_MS));
+	else if (tunnel->up.is_ended || tunnel->down.is_ended)
+		due = mono_min(due, mono_add_ms(now, ENDED_SIDE_CHECK_MS));
 	else if (tunnel->up.pipe_read >= 0 || tunnel->down.pipe_read >= 0)
 		due = mono_min(due, mono_add_ms(now, REST_MS));
 	timer_set(&tunnel->timer, due);
@@ -98,7 +101,7 @@ static void arm(struct tunnel *tunnel)
 static void pump(struct tunnel *tunnel, struct flow *flow)
 {
 	uint64_t before = flow->n_bytes;
-	bool had_pipe = flow->pipe_read >= 0, was_blocked = flow->is_blocked;
+	bool had_pipe = flow->pipe_read >= 0, was_blocked = flow->is_blocked, was_ended = flow->is_ended;
 	enum flow_result result = flow_pump(flow);
 	if (result == FLOW_FAILED) {
 		end(tunnel, true, true);
@@ -112,7 +115,7 @@ static void pump(struct tunnel *tunnel, struct flow *flow)
 		tunnel->last_moved = clock_now();
 		count_bytes(tunnel);
 	}
-	if (flow->is_blocked != was_blocked || (flow->pipe_read >= 0) != had_pipe)
+	if (flow->is_blocked != was_blocked || flow->is_ended != was_ended || (flow->pipe_read >= 0) != had_pipe)
 		arm(tunnel);
 }
 
@@ -151,10 +154,12 @@ static bool is_reset(const struct stream *stream)
 	return poll(&asked, 1, 0) > 0 && (asked.revents & (POLLERR | POLLHUP | POLLNVAL));
 }
 
-/* A side that isn't read for the moment may be reset all the same. */
-static bool is_blocked_side_reset(const struct tunnel *tunnel)
+/* A side that isn't read, for the moment or since it ended its way, may be reset all the same. */
+static bool is_unread_side_reset(const struct tunnel *tunnel)
 {
-	return (tunnel->up.is_blocked && is_reset(tunnel->up.from)) || (tunnel->down.is_blocked && is_reset(tunnel->down.from));
+	bool is_up_unread = tunnel->up.is_blocked || tunnel->up.is_ended;
+	bool is_down_unread = tunnel->down.is_blocked || tunnel->down.is_ended;
+	return (is_up_unread && is_reset(tunnel->up.from)) || (is_down_unread && is_reset(tunnel->down.from));
 }
 
 /* True: the tunnel was ended. */
@@ -178,7 +183,7 @@ static void on_due(void *owner)
 {
 	struct tunnel *tunnel = owner;
 	struct mono now = clock_now();
-	if (is_blocked_side_reset(tunnel)) {
+	if (is_unread_side_reset(tunnel)) {
 		end(tunnel, true, true);
 		return;
 	}
