@@ -194,8 +194,14 @@ def test_half_closed_client_may_be_served(proxy, origin):
 
 # case G7
 def test_abandoned_connection_is_not_reused(proxy, origin):
-    big = b"a" * 4_000_000
-    u = origin(lambda x: x.reply(200, big if x.request.target == "/big" else b"small"))
+    def step(x):
+        if x.request.target == "/small":
+            x.reply(200, b"small")
+            return
+        x.send(b"HTTP/1.1 200 OK\r\nContent-Length: 100000000\r\n\r\n")  # more than all buffers on the way hold
+        for _ in range(1526):
+            x.send(b"a" * 65536)
+    u = origin(step)
     p = proxy()
     c = p.client()
     c.request("GET", u.url("/big")).head()
