@@ -116,6 +116,14 @@ static void print_list(FILE *out, const char *pattern)
 	fputs("," ENVIRONMENT "]}}", out);
 }
 
+/* A token of digits comes as a number. */
+static void print_tokens(FILE *out)
+{
+	fputs("{\"type\":\"array\",\"items\":{\"anyOf\":[", out);
+	print_pattern(out, TOKEN_PATTERN);
+	fputs(",{\"type\":\"number\"}," ENVIRONMENT "]}}", out);
+}
+
 static void print_retry_on(FILE *out)
 {
 	fputs("{\"type\":\"array\",\"items\":{\"anyOf\":[{\"enum\":[", out);
@@ -202,9 +210,10 @@ static void print_type(FILE *out, const struct key *key)
 		break;
 	case KEY_FIELD_NAME:
 		print_pattern(out, TOKEN_PATTERN);
+		fputs(",{\"type\":\"number\"}", out);
 		break;
 	case KEY_FILE:
-		fputs("{\"type\":\"string\",\"minLength\":1}", out);
+		fputs("{\"type\":\"string\",\"minLength\":1},{\"type\":\"number\"}", out);
 		break;
 	case KEY_SERVER_NAME:
 		fputs("{\"type\":\"string\",\"minLength\":1}", out);
@@ -214,7 +223,7 @@ static void print_type(FILE *out, const struct key *key)
 		break;
 	case KEY_METHODS:
 	case KEY_FIELD_NAMES:
-		print_list(out, TOKEN_PATTERN);
+		print_tokens(out);
 		break;
 	case KEY_MEDIA_TYPES:
 		print_list(out, "^[^/;* ]+/[^/;* ]+$");

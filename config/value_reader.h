@@ -23,6 +23,7 @@ bool value_reject_word(const struct reader *reader, const struct node *node, con
 /* The text of a scalar that may be used; NULL after a fault. */
 const char *value_scalar(const struct reader *reader, const struct node *node);
 
+bool value_is_reserved_field(const char *name);                    /* framing and hop-by-hop header fields */
 bool value_is_off(const char *text);                                /* "off", and what YAML 1.1 tools write for it */
 int value_find_word(const char *const *words, const char *text);    /* its place, or -1 */
 bool value_is_list(const struct reader *reader);                    /* false after a fault */

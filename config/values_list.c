@@ -171,18 +171,6 @@ bool value_read_admin(const struct reader *reader)
 
 /* ---- header fields ---- */
 
-/* Fields that frame the message or belong to one hop are not the policy's to write. */
-static bool is_reserved_field(const char *name)
-{
-	static const char *const reserved[] = {"connection", "content-length", "host", "keep-alive", "proxy-connection",
-		"te", "trailer", "transfer-encoding", "upgrade", "via"};
-
-	for (size_t i = 0; i < sizeof(reserved) / sizeof(reserved[0]); i++)
-		if (!strcasecmp(name, reserved[i]))
-			return true;
-	return false;
-}
-
 /* Places name in the list: over the entry of that name, else behind the last. An empty value takes the entry out. */
 static size_t put_field(struct header_field *items, size_t n, const char *name, const char *value)
 {
@@ -199,15 +187,37 @@ static size_t put_field(struct header_field *items, size_t n, const char *name, 
 	return at < n ? n : n + 1;
 }
 
+/* Names compare whatever their case, so YAML doesn't see that two keys are one. */
+static bool is_field_repeated(const struct node *map, size_t index)
+{
+	for (size_t i = 0; i < index; i++)
+		if (!strcasecmp(map->entries[i].key->text, map->entries[index].key->text))
+			return true;
+	return false;
+}
+
+/* Why the field may not be set, to be said after its name; NULL when it may. */
+static const char *field_fault(const struct node *map, size_t index)
+{
+	const char *name = map->entries[index].key->text;
+
+	if (!value_is_token(name))
+		return " is not the name of a header field";
+	if (value_is_reserved_field(name))
+		return " is not the policy's to set";
+	return is_field_repeated(map, index) ? " is set twice" : NULL;
+}
+
 #define MAX_FIELDS 256
 
+/* Inherited ones stay, unless they are set anew or taken back. */
 bool value_read_fields(const struct reader *reader)
 {
 	const struct node *node = reader->node;
 	const struct header_field *inherited;
 	struct header_field *items;
-	size_t n;
 	bool is_good = true;
+	size_t n;
 
 	if (node->kind != NODE_MAP)
 		return !node->is_faulty && value_reject_kind(reader, node);
@@ -220,15 +230,12 @@ bool value_read_fields(const struct reader *reader)
 		memcpy(items, inherited, n * sizeof(*items));
 	for (size_t i = 0; i < node->n; i++) {
 		const struct node *key = node->entries[i].key, *value = node->entries[i].value;
-		bool is_null = node_is_null(value);
-		const char *text = is_null ? NULL : value_scalar(reader, value);
+		const char *fault = field_fault(node, i),
+			   *text = node_is_null(value) ? NULL : value_scalar(reader, value);
 
-		if (!value_is_token(key->text) || is_reserved_field(key->text))
-			is_good = value_reject(reader, key,
-				value_is_token(key->text) ? "%s is not the policy's to set"
-							  : "%s is not the name of a header field",
-				fault_quote(key->text));
-		else if (!is_null && !text)
+		if (fault)
+			is_good = value_reject(reader, key, "%s%s", fault_quote(key->text), fault);
+		else if (!text && !node_is_null(value))
 			is_good = false;
 		else
 			n = put_field(items, n, arena_strdup(reader->arena, key->text),

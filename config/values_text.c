@@ -1,6 +1,7 @@
 /* Values that are texts, alone or in a list: names, hosts, methods, paths, pins. */
 #include <ctype.h>
 #include <string.h>
+#include <strings.h>
 
 #include "hosts.h"
 #include "paths.h"
@@ -35,14 +36,32 @@ static const char *text_name(const struct reader *reader, const struct node *nod
 	return NULL;
 }
 
+/* Fields that frame the message or belong to one hop are not the policy's to write. */
+bool value_is_reserved_field(const char *name)
+{
+	static const char *const reserved[] = {"connection", "content-length", "host", "keep-alive", "proxy-connection",
+		"te", "trailer", "transfer-encoding", "upgrade", "via"};
+
+	for (size_t i = 0; i < sizeof(reserved) / sizeof(reserved[0]); i++)
+		if (!strcasecmp(name, reserved[i]))
+			return true;
+	return false;
+}
+
 static const char *text_field_name(const struct reader *reader, const struct node *node)
 {
 	const char *text = value_scalar(reader, node);
 
-	if (text && value_is_token(text))
-		return arena_strdup(reader->arena, text);
-	if (text)
+	if (!text)
+		return NULL;
+	if (!value_is_token(text))
 		value_reject(reader, node, "%s is not the name of a header field", fault_quote(text));
+	else if (reader->key->type == KEY_FIELD_NAMES && value_is_reserved_field(text))
+		value_reject(reader, node, "%s is not the policy's to remove", fault_quote(text));
+	else if (reader->key->type == KEY_FIELD_NAME && (!strcmp(text, "on") || !strcmp(text, "true")))
+		value_reject(reader, node, "write the name of the header field, not %s", text);
+	else
+		return arena_strdup(reader->arena, text);
 	return NULL;
 }
 
