@@ -13,6 +13,8 @@
   /drip?bytes=20&ms=100   a body of so many bytes, one at a time
   /events?n=5&ms=200      server-sent events
   /status/NNN     that status, always
+  /inbox?n=1      POST: takes the body in, once for each Idempotency-Key, but then resets the first n connections with that
+                  key before it has answered;  GET: what it took in, and how often it came (JSON)
   /echo           the request's method and body
   /counts         how many requests each key has made (JSON)
 
@@ -29,6 +31,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import parse_qs, urlsplit
 
 counts = {}
+inbox = {}
 lock = threading.Lock()
 LIMIT_SECONDS = 60
 MAX_KEYS = 10000
@@ -162,6 +165,26 @@ class Handler(BaseHTTPRequestHandler):
         status = path.rpartition("/")[2]
         ok = status.isdigit() and 200 <= int(status) <= 599
         self.answer(int(status) if ok else 400, f"{status}\n" if ok else "which status?\n")
+
+    def do_path_inbox(self, _):
+        if self.command == "GET":
+            with lock:
+                self.answer(200, json.dumps(inbox) + "\n", [("Content-Type", "application/json")])
+            return
+        key = self.headers.get("Idempotency-Key")
+        if not key:
+            self.answer(400, "an Idempotency-Key is wanted\n")
+            return
+        with lock:
+            if len(inbox) >= MAX_KEYS:
+                inbox.clear()
+            event = inbox.setdefault(key, {"body": self.body.decode("utf-8", "replace"), "came": 0})
+            event["came"] += 1
+            self.nth = event["came"]
+        if self.nth <= self.number("n", 1):
+            self.leave(is_reset=True)
+        else:
+            self.answer(200, "new\n" if self.nth == 1 else "known\n")
 
     def do_path_echo(self, _):
         self.answer(200, self.command.encode() + b" " + self.body + b"\n")
