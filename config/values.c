@@ -85,8 +85,18 @@ const char *value_scalar(const struct reader *reader, const struct node *node)
 {
 	if (node->is_faulty)
 		return NULL;
+	if (node->kind != NODE_SCALAR && node != reader->node) { /* an item of a list, or a field's value */
+		value_reject(reader, node,
+			"expected a text here; found %s (a text that begins with [ or { must be quoted)",
+			node_kind_word(node));
+		return NULL;
+	}
 	if (node->kind != NODE_SCALAR) {
 		value_reject_kind(reader, node);
+		return NULL;
+	}
+	if (node_is_null(node) && node != reader->node) {
+		value_reject(reader, node, "an item is missing");
 		return NULL;
 	}
 	if (node_is_null(node)) {
