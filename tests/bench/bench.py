@@ -42,7 +42,7 @@ defaults:
 
 HAPROXY = """global
   nbthread 1
-  maxconn 10000
+  maxconn 5000
 defaults
   mode http
   timeout connect 2s

@@ -128,6 +128,7 @@ def test_client_reset_is_carried_through(proxy, origin):
     with p.no_leak():
         c = p.client()
         assert connect(c, u.authority).status == 200
+        u.wait(k=1)
         c.reset()
         u.connections[0].wait_ended(0.3)
 
@@ -288,4 +289,4 @@ def test_opaque_tunnel_to_a_host_with_a_policy_warns_once(proxy, origin):
         with p.client() as c:
             connect(c, u.authority)
     p.wait_metric("evenkeel_opaque_tunnels_total", 2, upstream="t")
-    assert len(p.logs("opaque_tunnel")) == 1 and p.logs("opaque_tunnel")[0]["level"] == "warn"
+    assert p.wait_log("opaque_tunnel") and len(p.logs("opaque_tunnel")) == 1 and p.logs("opaque_tunnel")[0]["level"] == "warn"
