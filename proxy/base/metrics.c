@@ -55,6 +55,7 @@ void metrics_clear(void)
 {
 	while (first) {
 		struct upstream_metrics *next = first->next;
+		latency_clear(&first->latency);
 		free(first->name);
 		free(first);
 		first = next;

@@ -12,6 +12,7 @@
 #include <stdint.h>
 
 #include "buffer.h"
+#include "latency.h"
 
 #define METRICS_MAX_BUCKETS 20
 
@@ -74,6 +75,7 @@ struct upstream_metrics {
 	uint64_t hedges_won, hedges_lost;
 	uint64_t opaque_tunnels;
 	int64_t tunnels_active;
+	struct latency latency; /* not rendered; of origins that are gone */
 	uint64_t tunnel_bytes_sent, tunnel_bytes_received; /* direction="up" / "down" */
 	/* mode: observe - what would have been done; label mode="observe" */
 	uint64_t observed_retries; /* all of them; what the two below don't name is rendered as reason="other" */

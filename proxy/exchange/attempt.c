@@ -281,6 +281,9 @@ static void on_readable(void *owner)
 		return;
 	if (n > 0) {
 		struct mono now = clock_now();
+		int64_t silence_us = mono_elapsed_us(attempt->last_read, now); /* 0 before the head */
+		if (silence_us > attempt->longest_silence_us && attempt->state == ATTEMPT_READING_BODY)
+			attempt->longest_silence_us = silence_us;
 		attempt->last_read = now;
 		feed(attempt, attempt->loop->scratch, (size_t)n, now);
 	} else {

@@ -65,6 +65,7 @@ struct attempt {
 	bool has_sent_bytes;       /* at least one byte of the request left */
 	enum outcome outcome;      /* ENDED */
 	struct mono queued, began, request_sent, head_complete, last_read, ended;
+	int64_t longest_silence_us; /* between two reads of the body; while reading was paused: none */
 	struct deferred deferred_end, deferred_free;
 	enum outcome pending_outcome;
 	const char *pending_detail;

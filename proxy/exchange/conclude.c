@@ -80,6 +80,7 @@ void conclude_attempt(struct exchange *exchange, struct attempt *attempt, enum o
 		histogram_observe_us(&metrics->attempt_seconds, mono_elapsed_us(attempt->began, ended));
 	}
 	add_durations(exchange, attempt);
+	measure_attempt(exchange, attempt, outcome);
 	if (exchange->is_breaker_admitted && attempt == exchange->attempt)
 		report_to_breaker(exchange, outcome, status);
 }
@@ -234,5 +235,6 @@ void conclude_record(struct exchange *exchange)
 	struct access_facts facts;
 	exchange_access_facts(exchange, &facts);
 	facts.metrics->backoff_us += (uint64_t)exchange->backoff_us;
+	measure_exchange(exchange);
 	access_record(&facts);
 }

@@ -111,6 +111,10 @@ void relay_response_rewrite(struct exchange *exchange, struct response_rewrite *
 			    char number[static 24]);
 void relay_drop_held(struct exchange *exchange);
 
+/* measure.c */
+void measure_attempt(struct exchange *exchange, const struct attempt *attempt, enum outcome outcome);
+void measure_exchange(struct exchange *exchange);
+
 /* conclude.c */
 void conclude_with_error(struct exchange *exchange, enum outcome outcome, const char *detail);
 void conclude_abort(struct exchange *exchange, enum outcome outcome);

@@ -62,6 +62,7 @@ static void end(struct tunnel *tunnel, bool resets_client, bool resets_origin)
 	count_bytes(tunnel);
 	tunnel->facts.ended = clock_now();
 	access_record(&tunnel->facts);
+	latency_add(&tunnel->origin->latency, LATENCY_TUNNEL, mono_elapsed_us(tunnel->established, tunnel->facts.ended));
 	tunnel->metrics->tunnels_active--;
 	front->n_tunnels--;
 	timer_clear(&tunnel->timer);

@@ -119,6 +119,8 @@ void origin_free_now(struct origin *origin)
 	deferred_cancel(&origin->free_later);
 	timer_clear(&origin->idle_timer);
 	addresses_forget(origin);
+	latency_merge(&origin->metrics->latency, &origin->latency);
+	latency_clear(&origin->latency);
 	tls_context_unref(&origin->tls);
 	free(origin->upstream_name);
 	free(origin->host);

@@ -8,6 +8,7 @@
 #define EVENKEEL_UPSTREAM_ORIGIN_H
 
 #include "../../config/load.h"
+#include "../base/latency.h"
 #include "../base/list.h"
 #include "../base/metrics.h"
 #include "../net/resolve.h"
@@ -43,6 +44,7 @@ struct origin {
 	struct rate rate;
 	struct mono quiet_until;    /* shared Retry-After; unset: none */
 	struct upstream_metrics *metrics;
+	struct latency latency;     /* joins metrics->latency when the origin goes */
 
 	struct address_list *addresses; /* of the last lookup; own reference; NULL: none yet */
 	struct resolve_query *refresh;  /* a lookup under way because the TTL was over */
