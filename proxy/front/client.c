@@ -23,9 +23,11 @@ static bool may_keep_alive(const struct client *client)
 {
 	const struct wire *wire = client->wire;
 	const struct request *request = &wire->message->request;
-	/* A client that was never told to go on may or may not send its body now: where the next request starts is unknown. */
-	bool is_body_in_doubt = request->expects_continue && !client->is_continue_sent && !wire->is_request_complete;
-	return request->is_keep_alive && !wire->front->room->is_draining && !wire->is_closing_soon && !is_body_in_doubt;
+	/*
+	 * Answered before its body is here: at the end of the answer the rest is still under way, or, if it waits to be told to
+	 * go on, may never come. Where the next request would start is unknown.
+	 */
+	return request->is_keep_alive && !wire->front->room->is_draining && !wire->is_closing_soon && wire->is_request_complete;
 }
 
 /* ---- the exchange's calls ---- */
@@ -33,7 +35,6 @@ static bool may_keep_alive(const struct client *client)
 static void send_continue(struct downstream *downstream)
 {
 	struct client *client = client_of(downstream);
-	client->is_continue_sent = true;
 	if (is_writable(client) && client->wire->message->request.minor_version > 0)
 		buffer_append_slice(&client->wire->output, SLICE("HTTP/1.1 100 Continue\r\n\r\n"));
 }

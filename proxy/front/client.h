@@ -18,7 +18,6 @@ struct client {
 	char made_id[37];
 	char *owned[CLIENT_MAX_OWNED]; /* texts that the order borrows */
 	size_t n_owned;
-	bool is_continue_sent;
 	bool is_chunked;           /* the response goes out chunked */
 	bool has_body;             /* the response has one at all */
 	bool is_keep_alive;        /* was announced (or not withdrawn) in the response's head */

@@ -362,3 +362,13 @@ def test_random_bytes(proxy, origin):
             except OSError:
                 pass
     assert p.get(u.url("/well")).status == 200
+
+
+def test_the_end_of_the_connection_is_announced_for_a_broken_body(proxy, origin):
+    u = origin(reply(200))
+    with proxy().client() as c:
+        c.send(head(u, "Transfer-Encoding: chunked") + "3\r\nabc\r\nzz\r\n")
+        r = c.response()
+        problem(r, 400, "http_request_error")
+        assert r.header("Connection") == "close" and c.closed()
+    assert not u.requests or not u.requests[0].complete
