@@ -5,7 +5,7 @@ Keys: the key table (as `evenkeel schema` and `evenkeel explain` tell it), confi
 policies.example.yaml, the README. Options and commands: `evenkeel --help`, config/man/evenkeel.8, the completions, the
 README. Environment variables: the sources, config/man/evenkeel.8.
 
-    tests/checks/docs.py [--build DIR] [--write]      --write: renews the list of keys in evenkeel-policies.5
+    tests/checks/docs.py [--build DIR] [--write]      --write: renews the lists of keys in evenkeel-policies.5 and README
 """
 import argparse
 import json
@@ -25,6 +25,8 @@ COMPLETIONS = {"config/completions/evenkeel.bash": "bash", "config/completions/_
 EXAMPLE, README = "policies.example.yaml", "README.md"
 BEGIN = '.\\" The keys: made from `evenkeel schema` by tests/checks/docs.py --write. Begin.\n'
 END = '.\\" End of the keys.\n'
+README_BEGIN = "<!-- keys: made from `evenkeel schema` by tests/checks/docs.py --write -->\n"
+README_END = "<!-- end of keys -->\n"
 
 
 class Documents:
@@ -271,10 +273,42 @@ def check_mandoc(documents):
             documents.fault(page, line)
 
 
-def check_readme(documents, places, options, commands):
+def key_tables(places):
+    """The generated part of the README."""
+    out = []
+    for place, title in (("top", "top level"), ("policy", "policy"), ("upstream", "item of `upstreams`"), ("route", "item of `routes`")):
+        out.append(f"\n| {title} | built in | |\n| --- | --- | --- |\n")
+        for path, description, is_section in places[place]:
+            text, _, built_in = description.partition(". Built-in: ")
+            if is_section and not built_in:
+                continue
+            text = text.replace("|", "\\|")
+            out.append(f"| `{path}` | {f'`{built_in}`' if built_in else ''} | {text} |\n")
+    return "".join(out) + "\n"
+
+
+def check_readme_keys(documents, text, places, write):
+    if text.count(README_BEGIN) != 1 or text.count(README_END) != 1:
+        documents.fault(README, "the lines that enclose the keys are missing")
+        return
+    before, rest = text.split(README_BEGIN)
+    have, after = rest.split(README_END)
+    want = key_tables(places)
+    documents.n_checked += sum(map(len, places.values()))
+    if have == want:
+        return
+    if not write:
+        documents.fault(README, "its keys are not those of `evenkeel schema`: run tests/checks/docs.py --write")
+        return
+    with open(os.path.join(ROOT, README), "w", encoding="utf-8") as stream:
+        stream.write(before + README_BEGIN + want + README_END + after)
+
+
+def check_readme(documents, places, options, commands, write):
     if not os.path.exists(os.path.join(ROOT, README)):
         return
     text = read(README)
+    check_readme_keys(documents, text, places, write)
     known = {path for rows in places.values() for path, _, _ in rows}
     sections = {path for rows in places.values() for path, _, is_section in rows if is_section}
     for path in re.findall(r"`([a-z_]+(?:\.[a-z_]+)+)(?:: [^`]*)?`", text):
@@ -322,7 +356,7 @@ def main():
     check_completions(documents, options, commands)
     check_environment(documents)
     check_mandoc(documents)
-    check_readme(documents, places, options, commands)
+    check_readme(documents, places, options, commands, arguments.write)
     for fault in documents.faults:
         print(fault)
     print(f"docs: {documents.n_checked} things compared, {len(documents.faults)} disagreements")
