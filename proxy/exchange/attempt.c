@@ -279,7 +279,9 @@ static void on_readable(void *owner)
 	ssize_t n = stream_read(stream, attempt->loop->scratch, LOOP_SCRATCH_BYTES);
 	if (n == STREAM_AGAIN)
 		return;
-	if (n > 0) {
+	if (n > 0 && lease_was_readable_when_taken(&attempt->lease)) {
+		broke(attempt, "bytes that nobody had asked for lay on the kept-alive connection");
+	} else if (n > 0) {
 		struct mono now = clock_now();
 		int64_t silence_us = mono_elapsed_us(attempt->last_read, now); /* 0 before the head */
 		if (silence_us > attempt->longest_silence_us && attempt->state == ATTEMPT_READING_BODY)

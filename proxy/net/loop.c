@@ -94,6 +94,7 @@ void loop_run(struct loop *loop)
 	flush_log(loop); /* the lines of the start: the first turn may wait for long */
 	while (!loop->is_stopped) {
 		bool has_work = !list_is_empty(&loop->deferred);
+		loop->turn++;
 		/* NONBLOCK alone would go round for as long as any socket is ready, and the safe point would never come. */
 		int result = event_base_loop(loop->base, has_work ? EVLOOP_ONCE | EVLOOP_NONBLOCK : EVLOOP_ONCE);
 		CHECK(result >= 0);

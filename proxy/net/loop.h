@@ -9,6 +9,7 @@
 #include <event2/event_struct.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include "../base/list.h"
 #include "../base/mono.h"
@@ -29,6 +30,7 @@ struct loop {
 	char *scratch;         /* LOOP_SCRATCH_BYTES; valid within one callback only */
 	struct list deferred;
 	struct timer *log_timer;
+	uint64_t turn;         /* number of the look at the sockets whose events are being served */
 	bool is_stopped;
 };
 

@@ -254,6 +254,7 @@ void conn_lease(struct conn *conn, struct lease *lease)
 {
 	set_state(conn, CONN_LEASED);
 	conn->n_requests++;
+	conn->leased_turn = conn->origin->registry->loop->turn;
 	conn->lease = lease;
 	lease->conn = conn;
 }

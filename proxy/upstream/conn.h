@@ -32,6 +32,7 @@ struct conn {
 	struct stream stream;  /* open while IDLE or LEASED */
 	struct address address;
 	int64_t n_requests;    /* how often it was leased */
+	uint64_t leased_turn;  /* the loop's turn in which it was last taken from the idle ones */
 	struct mono born;      /* connected */
 	struct mono idle_since;
 	int64_t announced_ms;  /* Keep-Alive: timeout of the last response; -1: none */

@@ -250,6 +250,12 @@ struct stream *lease_stream(const struct lease *lease)
 	return &lease->conn->stream;
 }
 
+bool lease_was_readable_when_taken(const struct lease *lease)
+{
+	CHECK(lease->state == LEASE_HELD);
+	return lease->is_reused && lease->conn->leased_turn == lease->order.origin->registry->loop->turn;
+}
+
 const struct address *lease_address(const struct lease *lease)
 {
 	CHECK(lease->state == LEASE_HELD);

@@ -77,6 +77,11 @@ void pool_cancel(struct lease *lease);
 void pool_move(struct lease *to, struct lease *from, const struct lease_ops *ops, void *owner);
 
 struct stream *lease_stream(const struct lease *lease);   /* HELD */
+/*
+ * HELD, within on_readable: what is readable lay there when the idle connection was taken, since the loop looked at the
+ * sockets before that. It answers nothing that was asked.
+ */
+bool lease_was_readable_when_taken(const struct lease *lease);
 const struct address *lease_address(const struct lease *lease); /* HELD: whom we are connected to */
 
 /* How many are before it (QUEUED); for Retry-After and /upstreams. */
