@@ -250,7 +250,7 @@ static int check_arguments(struct cli *cli)
 
 int cli_parse(struct cli *cli, int argc, char **argv)
 {
-	*cli = (struct cli){.command = CLI_RUN};
+	*cli = (struct cli){.command = CLI_RUN, .options.argv = argv};
 	struct parse parse = {.cli = cli};
 	int option, code;
 	/* "-": words come as option 1, in their place among the options, whatever POSIXLY_CORRECT says */

@@ -43,7 +43,10 @@ static void stop_taking(struct proxy *proxy)
 	proxy->room.is_draining = true;
 	log_drain(proxy, "closing", rule->timeout_ms);
 	timer_set(&proxy->drain_timer, mono_add_ms(clock_now(), rule->timeout_ms));
-	front_stop_taking(proxy->front);
+	if (proxy->is_handed_over)
+		front_hand_over(proxy->front);
+	else
+		front_stop_taking(proxy->front);
 	proxy_stop_if_idle(proxy);
 }
 
@@ -56,8 +59,20 @@ void proxy_drain_due(void *owner)
 		cut(proxy);
 }
 
+void proxy_hand_over(struct proxy *proxy)
+{
+	proxy->is_handed_over = true;
+	process_metrics.draining = true;
+	stop_taking(proxy);
+}
+
 void proxy_drain(struct proxy *proxy)
 {
+	if (proxy->is_handed_over) {
+		/* The first signal asks for what is under way: a service that is stopped while it upgrades. */
+		proxy->is_handed_over = false;
+		return;
+	}
 	switch (proxy->state) {
 	case PROXY_RUNNING:
 	case PROXY_STARTING:

@@ -17,6 +17,8 @@ struct notify {
 	int fd; /* -1: nobody to tell */
 	struct sockaddr_un to;
 	socklen_t to_length;
+	char *path;
+	char *watchdog_usec; /* as it came; NULL: none */
 	int64_t beat_ms; /* half of the watchdog's time; 0: none */
 	struct timer beat_timer;
 };
@@ -43,6 +45,7 @@ static void read_watchdog(struct notify *notify)
 	const char *usec = getenv("WATCHDOG_USEC"), *pid = getenv("WATCHDOG_PID");
 	if (!usec || (pid && strtoll(pid, NULL, 10) != getpid()))
 		return;
+	notify->watchdog_usec = xstrdup(usec);
 	int64_t whole_ms = strtoll(usec, NULL, 10) / 1000;
 	notify->beat_ms = whole_ms > 1 ? whole_ms / 2 : 0;
 }
@@ -60,6 +63,7 @@ struct notify *notify_new(struct loop *loop)
 		if (path[0] == '@')
 			notify->to.sun_path[0] = '\0'; /* abstract */
 		notify->to_length = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + length);
+		notify->path = xstrdup(path);
 		notify->fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 		read_watchdog(notify);
 	}
@@ -76,6 +80,8 @@ void notify_free(struct notify **notify)
 	timer_clear(&(*notify)->beat_timer);
 	if ((*notify)->fd >= 0)
 		close((*notify)->fd);
+	free((*notify)->path);
+	free((*notify)->watchdog_usec);
 	free(*notify);
 	*notify = NULL;
 }
@@ -97,4 +103,24 @@ void notify_reloading(struct notify *notify)
 void notify_stopping(struct notify *notify)
 {
 	tell(notify, "STOPPING=1\nSTATUS=Draining\n");
+}
+
+void notify_export(const struct notify *notify)
+{
+	if (notify->fd < 0)
+		return;
+	setenv("NOTIFY_SOCKET", notify->path, 1);
+	if (notify->watchdog_usec)
+		setenv("WATCHDOG_USEC", notify->watchdog_usec, 1);
+}
+
+void notify_hand_over(struct notify *notify, pid_t heir)
+{
+	char text[48];
+	snprintf(text, sizeof(text), "MAINPID=%ld\n", (long)heir);
+	tell(notify, text);
+	timer_set(&notify->beat_timer, MONO_NEVER);
+	if (notify->fd >= 0)
+		close(notify->fd);
+	notify->fd = -1;
 }

@@ -5,6 +5,8 @@
 #ifndef EVENKEEL_NOTIFY_H
 #define EVENKEEL_NOTIFY_H
 
+#include <sys/types.h>
+
 #include "net/loop.h"
 
 struct notify;
@@ -16,5 +18,10 @@ void notify_free(struct notify **notify);
 void notify_ready(struct notify *notify);     /* also ends RELOADING; starts the watchdog's beat */
 void notify_reloading(struct notify *notify);
 void notify_stopping(struct notify *notify);
+
+/* Puts NOTIFY_SOCKET and WATCHDOG_USEC back, for a process that takes over (in the child, before exec). */
+void notify_export(const struct notify *notify);
+/* Another process is the service's main one from now on; this one says nothing more. */
+void notify_hand_over(struct notify *notify, pid_t heir);
 
 #endif

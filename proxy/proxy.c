@@ -81,6 +81,10 @@ static void on_signal(evutil_socket_t signal_number, short what, void *owner)
 	case SIGUSR1:
 		registry_each(proxy->registry, log_origin, NULL);
 		break;
+	case SIGUSR2:
+		if (proxy->state == PROXY_RUNNING)
+			upgrade_start(proxy->upgrade, proxy->front, proxy->notify);
+		break;
 	default:
 		proxy_drain(proxy);
 	}
@@ -88,7 +92,7 @@ static void on_signal(evutil_socket_t signal_number, short what, void *owner)
 
 static void watch_signals(struct proxy *proxy)
 {
-	static const int numbers[] = { SIGHUP, SIGTERM, SIGINT, SIGUSR1 };
+	static const int numbers[] = { SIGHUP, SIGTERM, SIGINT, SIGUSR1, SIGUSR2 };
 	signal(SIGPIPE, SIG_IGN);
 	for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++) {
 		event_assign(&proxy->signals[i], proxy->loop->base, numbers[i], EV_SIGNAL | EV_PERSIST, on_signal, proxy);
@@ -153,6 +157,20 @@ static void on_files_changed(void *owner)
 	proxy_reload(owner, NULL);
 }
 
+static void on_upgraded(void *owner, pid_t heir)
+{
+	struct proxy *proxy = owner;
+	if (heir < 0)
+		return;
+	if (proxy->state != PROXY_RUNNING) { /* told to stop meanwhile: that was meant for both */
+		kill(heir, SIGTERM);
+		return;
+	}
+	log_message(LOG_INFO, "upgrade", "process %ld has taken over; this one finishes what it has", (long)heir);
+	notify_hand_over(proxy->notify, heir);
+	proxy_hand_over(proxy);
+}
+
 static bool start(struct proxy *proxy, char *error, size_t error_capacity)
 {
 	log_open(STDERR_FILENO);
@@ -182,8 +200,10 @@ static bool start(struct proxy *proxy, char *error, size_t error_capacity)
 	process_metrics.reload_last_success_wall_ms = clock_wall_ms();
 	watch_signals(proxy);
 	proxy->notify = notify_new(proxy->loop);
+	proxy->upgrade = upgrade_new(proxy->loop, proxy->options->argv, on_upgraded, proxy);
 	proxy->watch = watch_new(proxy->loop, on_files_changed, proxy);
 	proxy_watch(proxy);
+	upgrade_tell_ready(proxy->upgrade);
 	notify_ready(proxy->notify);
 	return true;
 }
@@ -194,6 +214,8 @@ static void stop(struct proxy *proxy)
 		event_del(&proxy->signals[i]);
 	if (proxy->watch)
 		watch_free(&proxy->watch);
+	if (proxy->upgrade)
+		upgrade_free(&proxy->upgrade);
 	if (proxy->notify)
 		notify_free(&proxy->notify);
 	if (proxy->front)

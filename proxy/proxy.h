@@ -10,6 +10,7 @@
 #include "../config/load.h"
 #include "front/front.h"
 #include "notify.h"
+#include "upgrade.h"
 #include "watch.h"
 
 enum proxy_state { PROXY_STARTING, PROXY_RUNNING, PROXY_LEAVING, PROXY_DRAINING, PROXY_STOPPED };
@@ -18,6 +19,7 @@ enum proxy_state { PROXY_STARTING, PROXY_RUNNING, PROXY_LEAVING, PROXY_DRAINING,
 
 /* What the command line says; stays in force over every reload. */
 struct proxy_options {
+	char **argv;             /* all of it, for a process that takes over */
 	const char *config_path; /* NULL: built-in defaults */
 	const char *listen[PROXY_MAX_LISTEN];
 	size_t n_listen;         /* 0: the policy file's */
@@ -41,10 +43,12 @@ struct proxy {
 	struct front *front;
 	struct watch *watch;
 	struct notify *notify;
+	struct upgrade *upgrade;
 	struct timer drain_timer;
 	struct deferred reload_soon;     /* several SIGHUPs of one turn are one reload */
 	struct event signals[5];
 	size_t n_signals;
+	bool is_handed_over;             /* draining, since another process has taken over */
 	bool is_hurried;                 /* a second signal */
 };
 
@@ -56,6 +60,7 @@ int proxy_run(const struct proxy_options *options);
 
 /* drain.c */
 void proxy_drain(struct proxy *proxy);     /* SIGTERM, SIGINT, POST /drain; again: stop at once */
+void proxy_hand_over(struct proxy *proxy); /* another process listens: finish what is in flight, then stop */
 void proxy_drain_due(void *proxy);         /* the timer's */
 void proxy_stop_if_idle(struct proxy *proxy);
 

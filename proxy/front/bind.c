@@ -140,3 +140,54 @@ uint16_t bind_real_port(int fd)
 		return ntohs(at.v4.sin_port);
 	return at.any.sa_family == AF_INET6 ? ntohs(at.v6.sin6_port) : 0;
 }
+
+static bool takes_both_families(int fd)
+{
+	int is_only = 1;
+	socklen_t length = sizeof(is_only);
+	return getsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &is_only, &length) == 0 && !is_only;
+}
+
+static bool is_same_address(int fd, const union any_address *bound, const union any_address *wanted)
+{
+	if (bound->any.sa_family == AF_INET6 && wanted->any.sa_family == AF_INET)
+		return wanted->v4.sin_addr.s_addr == htonl(INADDR_ANY) && bound->v6.sin6_port == wanted->v4.sin_port &&
+		       IN6_IS_ADDR_UNSPECIFIED(&bound->v6.sin6_addr) && takes_both_families(fd);
+	if (bound->any.sa_family != wanted->any.sa_family)
+		return false;
+	if (bound->any.sa_family == AF_INET)
+		return bound->v4.sin_port == wanted->v4.sin_port && bound->v4.sin_addr.s_addr == wanted->v4.sin_addr.s_addr;
+	if (bound->any.sa_family == AF_INET6)
+		return bound->v6.sin6_port == wanted->v6.sin6_port &&
+		       IN6_ARE_ADDR_EQUAL(&bound->v6.sin6_addr, &wanted->v6.sin6_addr);
+	return bound->any.sa_family == AF_UNIX && bound->local.sun_path[0] == '/' &&
+	       strcmp(bound->local.sun_path, wanted->local.sun_path) == 0;
+}
+
+bool bind_is_at(int fd, const struct listen_address *address)
+{
+	union any_address bound, wanted;
+	socklen_t length = sizeof(bound);
+	memset(&bound, 0, sizeof(bound));
+	return to_socket_address(address, &wanted) != 0 && getsockname(fd, &bound.any, &length) == 0 &&
+	       is_same_address(fd, &bound, &wanted);
+}
+
+void bind_format(int fd, char *out, size_t capacity)
+{
+	union any_address at;
+	socklen_t length = sizeof(at);
+	char host[INET6_ADDRSTRLEN] = "";
+	memset(&at, 0, sizeof(at));
+	if (getsockname(fd, &at.any, &length) != 0) {
+		snprintf(out, capacity, "?");
+	} else if (at.any.sa_family == AF_INET) {
+		inet_ntop(AF_INET, &at.v4.sin_addr, host, sizeof(host));
+		snprintf(out, capacity, "%s:%u", host, ntohs(at.v4.sin_port));
+	} else if (at.any.sa_family == AF_INET6) {
+		inet_ntop(AF_INET6, &at.v6.sin6_addr, host, sizeof(host));
+		snprintf(out, capacity, "[%s]:%u", host, ntohs(at.v6.sin6_port));
+	} else {
+		snprintf(out, capacity, "unix:%.*s", (int)sizeof(at.local.sun_path), at.local.sun_path);
+	}
+}

@@ -21,4 +21,10 @@ void bind_share_port(int fd, bool is_on);
 
 uint16_t bind_real_port(int fd); /* 0: not TCP */
 
+/* Is the socket bound to address? One on [::] that takes IPv4 clients too is at 0.0.0.0 as well. Port 0 is nobody's. */
+bool bind_is_at(int fd, const struct listen_address *address);
+
+#define BIND_ADDRESS_BYTES 128
+void bind_format(int fd, char *out, size_t capacity); /* what it is bound to, as a policy file writes it */
+
 #endif

@@ -34,6 +34,8 @@ struct front *front_new(struct loop *loop, struct exchange_room *room, const str
 	front->loop = loop;
 	front->room = room;
 	front->hooks = *hooks;
+	activation_take(&front->activation);
+	front->keeps_socket_files = front->activation.n > 0;
 	list_init(&front->listeners);
 	list_init(&front->wires);
 	list_init(&front->warned_tunnels);
@@ -165,6 +167,10 @@ bool front_apply(struct front *front, const struct config *config, char *error, 
 		if (is_done && listener->bound && !listener->is_wanted)
 			close_with_idle_clients(listener);
 	}
+	if (is_done) {
+		activation_settle(&front->activation);
+		front->keeps_socket_files = false;
+	}
 	/* The limits of the new config count from when it is in force, which is after this call. */
 	loop_defer(front->loop, &front->sweep);
 	return is_done;
@@ -181,6 +187,15 @@ void front_stop_taking(struct front *front)
 			close_with_idle_clients(listener);
 	}
 	loop_defer(front->loop, &front->idle_check);
+}
+
+void front_hand_over(struct front *front)
+{
+	front->is_handed_over = front->keeps_socket_files = true;
+	front_stop_taking(front);
+	LIST_EACH(link, &front->listeners)
+		close_with_idle_clients(LIST_ENTRY_OF(link, struct listener, link));
+	activation_clear(&front->activation);
 }
 
 static void cut_wire(struct wire *wire)
@@ -226,5 +241,6 @@ void front_free(struct front **front)
 	deferred_cancel(&gone->sweep);
 	deferred_cancel(&gone->idle_check);
 	tunnel_forget_warnings(gone);
+	activation_clear(&gone->activation);
 	free(gone);
 }

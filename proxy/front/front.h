@@ -22,6 +22,7 @@ struct front_hooks {
 	void (*on_idle)(void *owner);                    /* while stopping: the last client connection, exchange or tunnel is gone */
 };
 
+/* Takes over the listening sockets that a supervisor has opened, see activation.h. */
 struct front *front_new(struct loop *loop, struct exchange_room *room, const struct front_hooks *hooks);
 void front_free(struct front **front);
 
@@ -36,6 +37,13 @@ bool front_apply(struct front *front, const struct config *config, char *error, 
 /* Drain: stops accepting (closes listeners of proxy role; admin stays until front_free), closes idle clients; busy ones
  * get Connection: close. */
 void front_stop_taking(struct front *front);
+/*
+ * Another process has taken over the listening sockets: this one closes its own at once, admin too. A client connection
+ * that is idle is served one more request, answered with Connection: close: its client may be sending it right now.
+ */
+void front_hand_over(struct front *front);
+/* The listening sockets for such a process; borrowed. Names for LISTEN_FDNAMES: borrowed or static. Returns how many. */
+size_t front_sockets(const struct front *front, int *fds, const char **names, size_t capacity);
 void front_cut(struct front *front); /* drain timeout: tunnels and what is left of client connections are closed; counted in room->n_cut */
 size_t front_n_clients(const struct front *front);  /* connections of the proxy role, idle or busy */
 

@@ -167,7 +167,10 @@ static int bind_beside_retiring(struct front *front, const struct listen_address
 struct listener *listener_open(struct front *front, enum listener_role role, const struct listen_address *address,
 			       const char *upstream, char *error, size_t error_capacity)
 {
-	int fd = inherited_socket(front, address->text);
+	bool is_lent = false;
+	int fd = activation_find(&front->activation, address, &is_lent);
+	if (fd < 0)
+		fd = inherited_socket(front, address->text);
 	if (fd < 0)
 		fd = bind_beside_retiring(front, address, error, error_capacity);
 	if (fd < 0)
@@ -177,7 +180,8 @@ struct listener *listener_open(struct front *front, enum listener_role role, con
 	listener->role = role;
 	listener->address = xstrdup(address->text);
 	listener->upstream = upstream ? xstrdup(upstream) : NULL;
-	listener->unix_path = address->unix_path ? xstrdup(address->unix_path) : NULL;
+	listener->is_lent = is_lent;
+	listener->unix_path = address->unix_path && !is_lent ? xstrdup(address->unix_path) : NULL;
 	listener->port = bind_real_port(fd);
 	listener->is_wanted = true;
 	list_init(&listener->open_link);
@@ -207,7 +211,7 @@ void listener_close(struct listener *listener)
 	if (listener->bound == NULL)
 		return;
 	list_remove(&listener->open_link);
-	if (listener->unix_path && !has_heir(listener))
+	if (listener->unix_path && !has_heir(listener) && !listener->front->keeps_socket_files)
 		unlink(listener->unix_path);
 	evhttp_del_accept_socket(listener->http, listener->bound);
 	listener->bound = NULL;
@@ -221,6 +225,26 @@ void listener_sweep(struct front *front)
 		if (listener->bound == NULL && listener->n_wires == 0)
 			free_listener(listener);
 	}
+}
+
+size_t front_sockets(const struct front *front, int *fds, const char **names, size_t capacity)
+{
+	size_t n = 0;
+	for (size_t i = 0; i < front->activation.n && n < capacity; i++) {
+		const struct activated_socket *lent = &front->activation.sockets[i];
+		if (lent->fd < 0)
+			continue;
+		fds[n] = lent->fd;
+		names[n++] = lent->name;
+	}
+	LIST_EACH(link, &front->listeners) {
+		const struct listener *listener = LIST_ENTRY_OF(link, struct listener, link);
+		if (listener->bound == NULL || listener->is_lent || n == capacity)
+			continue;
+		fds[n] = evhttp_bound_socket_get_fd(listener->bound);
+		names[n++] = ACTIVATION_OWN_NAME;
+	}
+	return n;
 }
 
 static void format_address(const struct listener *listener, char *out, size_t capacity)

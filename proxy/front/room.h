@@ -3,6 +3,7 @@
 #define EVENKEEL_FRONT_ROOM_H
 
 #include "../base/list.h"
+#include "activation.h"
 #include "front.h"
 
 #define FRONT_MAX_ADMIN_CLIENTS 128 /* connections of the admin port; more wait in its accept queue */
@@ -25,13 +26,14 @@ struct listener {
 	enum listener_role role;
 	char *address;                /* as written in the policy file */
 	char *upstream;               /* LISTENER_UPSTREAM: the entry's name; else NULL */
-	char *unix_path;              /* removed with the socket; NULL: TCP */
+	char *unix_path;              /* removed with the socket; NULL: TCP, or a file that isn't ours */
 	uint16_t port;                /* real one; 0: unix */
 	struct evhttp *http;          /* owns */
 	struct evhttp_bound_socket *bound; /* NULL: no longer listening */
 	struct admin_binding *bindings; /* owns; LISTENER_ADMIN: evhttp's callbacks point to them */
 	struct wire *dispatching;     /* whose head is being handed to evhttp at this moment */
 	size_t n_wires;
+	bool is_lent;                 /* its socket: see struct activated_socket */
 	bool is_wanted;               /* mark of front_apply's sweep */
 	bool is_paused;
 };
@@ -40,12 +42,15 @@ struct front {
 	struct loop *loop;
 	struct exchange_room *room;
 	struct front_hooks hooks;     /* by value */
+	struct activation activation; /* sockets that were there before us */
 	struct list listeners;        /* open ones, and closed ones whose connections still live */
 	struct list wires;            /* every accepted connection */
 	size_t n_clients;             /* of the roles PROXY and UPSTREAM */
 	size_t n_admin;
 	size_t n_tunnels;
 	bool is_stopping;
+	bool is_handed_over;          /* is_stopping, since another process listens on the same sockets */
+	bool keeps_socket_files;      /* an older or younger process of ours listens there as well */
 	bool is_freeing;
 	struct timer resume_timer;    /* accepting was paused for want of descriptors until then */
 	struct deferred idle_check, sweep;

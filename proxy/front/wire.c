@@ -42,13 +42,18 @@ static struct mono due_while_busy(const struct wire *wire, const struct client_r
 	return due;
 }
 
+static int64_t idle_limit_ms(const struct wire *wire, const struct client_rule *rule)
+{
+	return wire->is_closing_soon && !wire->front->is_handed_over ? WIRE_PARTING_MS : rule->idle_timeout_ms;
+}
+
 void wire_rearm(struct wire *wire)
 {
 	const struct client_rule *rule = &front_config(wire->front)->global.client;
 	struct mono due = MONO_NEVER;
 	switch (wire->state) {
 	case WIRE_IDLE:
-		due = mono_add_ms(wire->since, rule->idle_timeout_ms);
+		due = mono_add_ms(wire->since, idle_limit_ms(wire, rule));
 		break;
 	case WIRE_HEAD:
 		due = mono_add_ms(wire->message->started, rule->header_timeout_ms);
@@ -92,7 +97,7 @@ static void on_due(void *owner)
 	struct mono now = clock_now();
 	switch (wire->state) {
 	case WIRE_IDLE:
-		if (mono_reached(mono_add_ms(wire->since, rule->idle_timeout_ms), now))
+		if (mono_reached(mono_add_ms(wire->since, idle_limit_ms(wire, rule)), now))
 			wire_close(wire, false);
 		break;
 	case WIRE_HEAD:
@@ -320,10 +325,28 @@ void wire_end_request(struct wire *wire, bool must_close, bool is_reset)
 		go_idle(wire);
 }
 
+static bool may_be_asking(struct wire *wire)
+{
+	char byte;
+	if (wire->front->is_freeing)
+		return false;
+	if (wire->state == WIRE_ACCEPTED || wire->front->is_handed_over)
+		return true;
+	if (recv(wire->stream.fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) > 0) {
+		wire->since = clock_now();
+		return true;
+	}
+	return wire->n_requests == 0 && !mono_reached(mono_add_ms(wire->since, WIRE_PARTING_MS), clock_now());
+}
+
 void wire_close_when_idle(struct wire *wire)
 {
 	wire->is_closing_soon = true;
-	if (wire->state == WIRE_IDLE || wire->state == WIRE_ACCEPTED)
+	if (wire->state != WIRE_IDLE && wire->state != WIRE_ACCEPTED)
+		return;
+	if (may_be_asking(wire))
+		wire_rearm(wire);
+	else
 		wire_close(wire, false);
 }
 

@@ -22,6 +22,7 @@
 #define WIRE_MAX_AHEAD_BYTES (64 * 1024)   /* read ahead of what may be parsed now (pipelining, paused bodies) */
 #define WIRE_PEER_CHECK_MS 25              /* how often a client is looked after while its bytes aren't read */
 #define WIRE_LINGER_MS 1000
+#define WIRE_PARTING_MS 250                /* a client that has just connected may still send its request when we close */
 #define WIRE_LINGER_BYTES (2 * 1024 * 1024)
 
 struct bufferevent;
@@ -107,6 +108,7 @@ void wire_end_request(struct wire *wire, bool must_close, bool is_reset);
 void wire_lose(struct wire *wire);
 void wire_close(struct wire *wire, bool is_reset); /* at once; must have no user. Freed at the loop's safe point */
 void wire_free(struct wire *wire);                 /* CLOSED: what the safe point does; front_free can't wait for it */
+/* At once when it is idle, unless its request may be under way: see WIRE_PARTING_MS and front_hand_over. */
 void wire_close_when_idle(struct wire *wire);
 void wire_enter_tunnel(struct wire *wire, void *tunnel); /* the caller sets the stream's owner; input and output stay here */
 void wire_rearm(struct wire *wire);
