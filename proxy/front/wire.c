@@ -314,12 +314,13 @@ void wire_end_request(struct wire *wire, bool must_close, bool is_reset)
 		return;
 	wire_set_user(wire, NULL, NULL);
 	wire_free_message(wire);
-	must_close |= wire->must_close;
+	/* After a hand-over, what the reply's head promised before it holds: the client may be sending its next request. */
+	must_close |= wire->must_close || (wire->is_closing_soon && !wire->front->is_handed_over);
 	if (wire->is_gone || is_reset)
 		wire_close(wire, is_reset);
-	else if ((must_close || wire->is_closing_soon) && wire->is_half_closed)
+	else if (must_close && wire->is_half_closed)
 		wire_close(wire, false);
-	else if (must_close || wire->is_closing_soon)
+	else if (must_close)
 		start_lingering(wire);
 	else
 		go_idle(wire);
