@@ -1,9 +1,10 @@
 #include "attempt.h"
 
-#include <stdlib.h>
-
 #include "../base/check.h"
 #include "../base/clock.h"
+#include "../base/spare.h"
+
+static struct spare spare_attempts = SPARE_OF(struct attempt);
 
 #define MAX_OUT_BYTES (64 * 1024) /* chunked: how much is framed ahead of the socket */
 
@@ -374,12 +375,12 @@ static void free_late(struct deferred *item)
 	response_reader_clear(&attempt->reader);
 	response_clear(&attempt->response);
 	buffer_clear(&attempt->out);
-	free(attempt);
+	spare_give(&spare_attempts, attempt);
 }
 
 struct attempt *attempt_start(struct loop *loop, const struct attempt_order *order, const struct attempt_ops *ops, void *owner)
 {
-	struct attempt *attempt = xmalloc(sizeof(*attempt));
+	struct attempt *attempt = spare_take(&spare_attempts);
 	*attempt = (struct attempt){ .state = ATTEMPT_NEW, .loop = loop, .ops = ops, .owner = owner, .order = *order };
 	deferred_init(&attempt->deferred_end, tell_late);
 	deferred_init(&attempt->deferred_free, free_late);

@@ -1,13 +1,15 @@
 #include "exchange.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 
 #include "../base/check.h"
 #include "../base/clock.h"
+#include "../base/spare.h"
 #include "machine.h"
 
 #define MAX_INHERITED_ATTEMPTS 1000
+
+static struct spare spare_exchanges = SPARE_OF(struct exchange);
 
 #define TO(state) (1u << (state))
 static const unsigned edges[] = {
@@ -49,7 +51,7 @@ static void free_late(struct deferred *item)
 	timer_clear(&exchange->timer);
 	origin_unref(&exchange->origin);
 	config_unref(&exchange->config);
-	free(exchange);
+	spare_give(&spare_exchanges, exchange);
 }
 
 /* The end, whatever led to it: everything taken is given back here, then the client's side is told. */
@@ -105,7 +107,8 @@ static void note_nature_of_request(struct exchange *exchange)
 
 struct exchange *exchange_start(struct exchange_room *room, const struct exchange_order *order)
 {
-	struct exchange *exchange = xcalloc(1, sizeof(*exchange));
+	struct exchange *exchange = spare_take(&spare_exchanges);
+	*exchange = (struct exchange){ 0 };
 	exchange->room = room;
 	exchange->downstream = order->downstream;
 	exchange->order = *order;
