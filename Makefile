@@ -81,6 +81,9 @@ $(BUILD)/%.o: %.c $(BUILD)/flags | $(BUILD)/packages
 	@echo "  CC    $<"
 	@$(CC) $(ALL_CFLAGS) -c -o $@ $<
 
+# The page is part of the program (.incbin, which the compiler's own dependencies don't know of).
+$(BUILD)/proxy/front/admin_pages.o: proxy/front/dashboard.html
+
 # llhttp's generated code is not ours to warn about.
 $(BUILD)/llhttp/%.o: $(LLHTTP_SOURCES)/%.c $(BUILD)/flags | $(BUILD)/packages
 	@mkdir -p $(@D)
@@ -199,11 +202,14 @@ dist:  ## a source archive of the last commit: build/evenkeel-VERSION.tar.gz
 	git archive --format=tar.gz --prefix=evenkeel-$(VERSION)/ -o $(BUILD)/evenkeel-$(VERSION).tar.gz HEAD
 	@echo $(BUILD)/evenkeel-$(VERSION).tar.gz
 
+deb:  ## a Debian package of the last commit, in build/deb
+	@docker/debian/build.sh $(abspath $(BUILD)) $(VERSION)
+
 clean:  ## remove the build folder
 	rm -rf $(BUILD)
 
 .PHONY: all help test unit unit-bins e2e asan asan-build leak valgrind layers docs-check bench fuzz fuzz-bins deps run ci \
-	install uninstall dist clean FORCE
+	install uninstall dist deb clean FORCE
 .SECONDARY:
 .DELETE_ON_ERROR:
 
