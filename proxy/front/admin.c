@@ -26,17 +26,31 @@ static void answer_readyz(struct front *front, const struct request *request, st
 	buffer_append_slice(&answer->body, is_ready ? SLICE("ok\n") : SLICE("draining\n"));
 }
 
-/* Is the media type named by Accept at all (and not with q=0)? Preferences don't matter: only scrapers name it. */
-static bool accepts(const struct request *request, struct slice type)
+/* Are the parameters of a media range, up to the next comma, without q=0? */
+static bool is_wanted(struct slice rest)
+{
+	for (size_t i = 0; i + 2 < rest.length && rest.data[i] != ','; i++) {
+		if ((rest.data[i] | 0x20) != 'q' || rest.data[i + 1] != '=' || !memchr("; \t", rest.data[i - (i > 0)], 3))
+			continue;
+		size_t at = i + 2;
+		while (at < rest.length && (rest.data[at] == '0' || rest.data[at] == '.'))
+			at++;
+		return at < rest.length && rest.data[at] >= '1' && rest.data[at] <= '9';
+	}
+	return true;
+}
+
+/* Preferences don't matter: only those who want it name it. */
+bool admin_accepts(const struct request *request, struct slice type)
 {
 	for (long i = -1; (i = head_find(&request->head, SLICE("Accept"), (size_t)(i + 1))) >= 0;) {
 		struct slice value = head_value(&request->head, (size_t)i);
 		for (size_t at = 0; at + type.length <= value.length; at++) {
-			if (strncasecmp(value.data + at, type.data, type.length) != 0)
-				continue;
 			size_t end = at + type.length;
-			if (end == value.length || memchr(" \t;,", value.data[end], 4))
-				return true;
+			if (strncasecmp(value.data + at, type.data, type.length) == 0 &&
+			    (end == value.length || memchr(" \t;,", value.data[end], 4)) &&
+			    (at == 0 || memchr(" \t,", value.data[at - 1], 3)))
+				return is_wanted((struct slice){ value.data + end, value.length - end });
 		}
 	}
 	return false;
@@ -45,7 +59,7 @@ static bool accepts(const struct request *request, struct slice type)
 static void answer_metrics(struct front *front, const struct request *request, struct admin_answer *answer)
 {
 	(void)front;
-	bool is_openmetrics = accepts(request, SLICE("application/openmetrics-text"));
+	bool is_openmetrics = admin_accepts(request, SLICE("application/openmetrics-text"));
 	answer->content_type = is_openmetrics ? OPENMETRICS : "text/plain; version=0.0.4; charset=utf-8";
 	metrics_render(&answer->body, is_openmetrics);
 }
@@ -71,6 +85,11 @@ static const struct admin_route routes[] = {
 	{ "/livez", "GET", true, answer_livez },
 	{ "/readyz", "GET", true, answer_readyz },
 	{ "/metrics", "GET", true, answer_metrics },
+	{ "/", "GET", false, admin_answer_dashboard },
+	{ "/upstreams", "GET", false, admin_answer_upstreams },
+	{ "/advice", "GET", false, admin_answer_advice },
+	{ "/config", "GET", false, admin_answer_config },
+	{ "/explain", "GET", false, admin_answer_explain },
 	{ "/reload", "POST", false, answer_reload },
 	{ "/drain", "POST", false, answer_drain },
 };
@@ -96,7 +115,7 @@ static void write_answer(struct wire *wire, struct admin_answer *answer)
 	wire_rearm(wire);
 }
 
-static void refuse(struct admin_answer *answer, int status, struct slice text)
+void admin_refuse(struct admin_answer *answer, int status, struct slice text)
 {
 	answer->status = status;
 	answer->content_type = TEXT;
@@ -115,14 +134,15 @@ static void answer_route(struct wire *wire, const struct admin_route *route)
 	const struct request *request = &wire->message->request;
 	struct admin_answer answer = { .status = 200 };
 	if ((route == NULL || !route->is_open) && !admin_host_is_allowed(&front_config(front)->global, request)) {
-		refuse(&answer, 403, SLICE("The Host of this request is none of the admin port's names; add it to admin_hosts.\n"));
+		admin_refuse(&answer, 403,
+			     SLICE("The Host of this request is none of the admin port's names; add it to admin_hosts.\n"));
 	} else if (route == NULL) {
-		refuse(&answer, 404, SLICE("No such endpoint.\n"));
+		admin_refuse(&answer, 404, SLICE("No such endpoint.\n"));
 	} else if (!is_method_allowed(route, request)) {
-		refuse(&answer, 405, SLICE("This endpoint takes another method.\n"));
+		admin_refuse(&answer, 405, SLICE("This endpoint takes another method.\n"));
 		answer.more_fields = strcmp(route->method, "GET") == 0 ? "Allow: GET, HEAD\r\n" : "Allow: POST\r\n";
 	} else if (strcmp(route->method, "POST") == 0 && !admin_origin_is_allowed(request)) {
-		refuse(&answer, 403, SLICE("A page of another site may not do this.\n"));
+		admin_refuse(&answer, 403, SLICE("A page of another site may not do this.\n"));
 	} else {
 		route->answer(front, request, &answer);
 	}
