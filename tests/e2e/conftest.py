@@ -3,7 +3,7 @@ import signal
 
 import pytest
 
-from harness import SLOWNESS, Authority, Blackhole, DNSStub, Nginx, NotSupported, Origin, Proxy
+from harness import SLOWNESS, Authority, Blackhole, DNSStub, Nginx, NotSupported, Origin, Proxy, SServer
 
 # A test that hangs must not hang the run.
 LIMIT_SECONDS = 40
@@ -110,6 +110,11 @@ def blackhole(makers):
 @pytest.fixture
 def nginx(makers, tmp_path_factory):
     return lambda **more: makers.add(Nginx(tmp_path_factory.mktemp("nginx"), **more))
+
+
+@pytest.fixture
+def s_server(makers):
+    return lambda *arguments: makers.add(SServer(*arguments))
 
 
 @pytest.fixture(scope="session")
