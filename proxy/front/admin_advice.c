@@ -173,7 +173,8 @@ static void advise_on_reached(const struct finding *finding, struct buffer *out)
 static void advise_on_unreached(const struct finding *finding, struct buffer *out)
 {
 	buffer_printf(out, "%s of %llu %s took %s.",
-		      finding->verdict == IS_OFF ? "Off. The slowest" : "Never reached: the slowest", (unsigned long long)finding->n, finding->subject->what, say(finding->quantiles->max_us).text);
+		      finding->verdict == IS_OFF ? "Off. The slowest" : "Never reached: the slowest",
+		      (unsigned long long)finding->n, finding->subject->what, say(finding->quantiles->max_us).text);
 	if (finding->verdict == IS_OFF && finding->enough_ms >= 0)
 		buffer_printf(out, " %s would have cut none.", say_limit(finding->enough_ms).text);
 	else if (finding->verdict == IS_LOOSE)

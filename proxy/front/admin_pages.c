@@ -95,7 +95,8 @@ void admin_answer_dashboard(struct front *front, const struct request *request, 
 		 (unsigned long long)rng_u64(&front->loop->rng));
 	snprintf(answer->field_storage, sizeof(answer->field_storage),
 		 "Content-Security-Policy: default-src 'none'; connect-src 'self'; img-src data:; style-src 'nonce-%s'; "
-		 "script-src 'nonce-%s'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'\r\nReferrer-Policy: no-referrer\r\n", nonce, nonce);
+		 "script-src 'nonce-%s'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'\r\n"
+		 "Referrer-Policy: no-referrer\r\n", nonce, nonce);
 	answer->more_fields = answer->field_storage;
 	answer->content_type = "text/html; charset=utf-8";
 	size_t length = (size_t)(dashboard_html_end - dashboard_html_start);
