@@ -1,6 +1,4 @@
 /* How an exchange ends: an answer of our own, an abort, a cancellation; and what is counted and logged of it. */
-#include <stdio.h>
-
 #include "../base/check.h"
 #include "../base/clock.h"
 #include "machine.h"
@@ -85,31 +83,6 @@ void conclude_attempt(struct exchange *exchange, struct attempt *attempt, enum o
 		report_to_breaker(exchange, outcome, status);
 }
 
-/* What the verdict means for a person who reads the error body. */
-static const char *explain_verdict(const struct exchange *exchange, char storage[static 96])
-{
-	switch (exchange->verdict) {
-	case VERDICT_METHOD:
-		return "; not retried: the method is not in retry.methods and the request bears no idempotency key";
-	case VERDICT_BODY:
-		return "; not retried: the request body is larger than limits.request_buffer and was not kept";
-	case VERDICT_ATTEMPTS:
-		snprintf(storage, 96, "; attempts made: %lld, allowed: %lld (retry.max_attempts)",
-			 (long long)exchange->n_attempts, (long long)exchange->order.max_attempts);
-		return storage;
-	case VERDICT_BUDGET:
-		return "; not retried: the retry budget of this origin is used up (retry.budget)";
-	case VERDICT_DEADLINE:
-		return "; not retried: no time is left within timeouts.total";
-	case VERDICT_BREAKER:
-		return "; not retried: the circuit breaker is open";
-	case VERDICT_NESTED:
-		return "; not retried: the request is itself a retry of a proxy before this one (retry.nested)";
-	default:
-		return "";
-	}
-}
-
 static int64_t retry_after_s(const struct exchange *exchange, enum outcome outcome)
 {
 	int64_t wait_ms = 1000;
@@ -126,9 +99,8 @@ void conclude_with_error(struct exchange *exchange, enum outcome outcome, const 
 	if (exchange->is_response_complete)
 		return;
 	trying_drop_hedges(exchange);
-	char storage[96], sentence[640];
-	snprintf(sentence, sizeof(sentence), "%s%s%s%s", facts->detail, detail && *detail ? ": " : "",
-		 detail && *detail ? detail : "", explain_verdict(exchange, storage));
+	char sentence[SENTENCE_BYTES];
+	conclude_sentence(exchange, outcome, detail, sentence);
 	bool is_client_fault = outcome == OUTCOME_CLIENT_BAD_BODY || outcome == OUTCOME_CLIENT_SLOW;
 	exchange->must_close |= !exchange->body.is_complete || is_client_fault || exchange->room->is_draining;
 	struct reply_facts reply_facts = {

@@ -178,7 +178,9 @@ void exchange_judge(struct exchange *exchange, enum outcome outcome, const char 
 
 	struct retry_decision decision = retry_decide(&exchange->policy->retry, &facts, &exchange->origin->budget, now,
 						      &exchange->room->loop->rng);
-	exchange->verdict = outcome == OUTCOME_TOTAL_TIMEOUT ? VERDICT_DEADLINE : decision.verdict;
+	exchange->verdict = outcome == OUTCOME_TOTAL_TIMEOUT   ? VERDICT_DEADLINE
+			    : outcome == OUTCOME_BREAKER_OPEN ? VERDICT_BREAKER
+							      : decision.verdict;
 	if (decision.verdict == VERDICT_RETRY && exchange_is_observing(exchange)) {
 		log_retry(exchange, outcome, status, decision.delay_ms, now);
 		count_observed_retry(exchange, outcome, status);
@@ -193,7 +195,8 @@ void exchange_judge(struct exchange *exchange, enum outcome outcome, const char 
 		back_off(exchange, decision.delay_ms, now);
 		return;
 	}
-	count_suppressed(exchange);
+	if (outcome != OUTCOME_BREAKER_OPEN || exchange->n_attempts > 0) /* a first attempt is no retry */
+		count_suppressed(exchange);
 	if (outcome == OUTCOME_RESPONSE)
 		return; /* exchange/relay passes it on */
 	relay_drop_held(exchange);

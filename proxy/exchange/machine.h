@@ -115,6 +115,11 @@ void relay_drop_held(struct exchange *exchange);
 void measure_attempt(struct exchange *exchange, const struct attempt *attempt, enum outcome outcome);
 void measure_exchange(struct exchange *exchange);
 
+/* sentence.c: the `detail` of an error of our own. detail: the failing room's own words, or NULL or empty. */
+#define SENTENCE_BYTES 640
+void conclude_sentence(const struct exchange *exchange, enum outcome outcome, const char *detail,
+		       char out[static SENTENCE_BYTES]);
+
 /* conclude.c */
 void conclude_with_error(struct exchange *exchange, enum outcome outcome, const char *detail);
 void conclude_abort(struct exchange *exchange, enum outcome outcome);
