@@ -22,7 +22,7 @@ void *spare_take(struct spare *spare)
 
 void spare_give(struct spare *spare, void *piece)
 {
-	if (spare->n < KEPT)
+	if (spare->n + 1 <= KEPT) /* written so because KEPT may be 0 */
 		spare->pieces[spare->n++] = piece;
 	else
 		free(piece);
