@@ -56,6 +56,8 @@ UNIT_HELPER_OBJECTS := $(UNIT_HELPERS:%.c=$(BUILD)/%.o)
 FUZZERS      := $(sort $(wildcard tests/fuzz/fuzz_*.c))
 
 PYTEST   ?= $(PYTHON) -m pytest -p no:cacheprovider
+# `make test` and `make run` build on all cores, unless -j says how many.
+PARALLEL  = $(if $(filter -j%,$(MAKEFLAGS)),,-j$(shell nproc 2>/dev/null || echo 2))
 # Further arguments for pytest: make e2e T='-k retry'
 T        ?=
 
@@ -110,7 +112,7 @@ FORCE:
 # --- testing ----------------------------------------------------------------------------------------------------
 
 test: deps  ## install what the tests need, build, run the unit and end-to-end tests
-	@$(MAKE) --no-print-directory all unit-bins
+	@$(MAKE) --no-print-directory $(PARALLEL) all unit-bins
 	@$(MAKE) --no-print-directory unit
 	@$(MAKE) --no-print-directory e2e
 
@@ -165,7 +167,7 @@ deps:  ## install the packages that building and testing need (apt-get)
 
 run:  ## install what it needs, build, show the proxy mending a flaky origin, leave it running until Ctrl-C
 	@tests/setup-packages.sh build demo
-	@$(MAKE) --no-print-directory all
+	@$(MAKE) --no-print-directory $(PARALLEL) all
 	@EVENKEEL_BIN=$(abspath $(PROGRAM)) PYTHON=$(PYTHON) tests/demo/run.sh
 
 ci:  ## everything that is checked before a change lands
