@@ -154,6 +154,8 @@ static bool refuse(const char *why)
 bool upgrade_start(struct upgrade *upgrade, const struct front *front, const struct notify *notify)
 {
 	int ends[2];
+	if (getpid() == 1)
+		return refuse("this is process 1 of a container, which would end with it: start a new container");
 	if (upgrade->child != 0)
 		return refuse("one is on its way already");
 	if (upgrade->program[0] == '\0' || access(upgrade->program, X_OK) != 0)
