@@ -6,7 +6,7 @@ import subprocess
 import pytest
 import yaml
 
-from harness import Client, free_port, hold, reply, until
+from harness import Client, delay, free_port, hold, reply, run_evenkeel, until
 
 
 @pytest.fixture
@@ -110,8 +110,25 @@ def test_methods_and_paths(proxy):
     assert p.ask("/nope").status == 404
     assert p.ask("/metrics", "DELETE").status == 405
     assert p.ask("/metrics", "POST").status == 405
+    for path in ("/", "/upstreams", "/advice", "/config", "/explain", "/livez"):
+        r = p.ask(path, "POST")
+        assert r.status == 405 and r.header("Allow") == "GET, HEAD", path
     r = p.ask("/reload", "GET")
-    assert r.status == 405 and "POST" in (r.header("Allow") or "POST")
+    assert r.status == 405 and r.header("Allow") == "POST"
+
+
+def test_head_is_get_without_the_body(busy):
+    for path in ("/", "/upstreams", "/advice", "/config", "/metrics", "/explain?url=http%3A%2F%2Fa.test%2F"):
+        r, h = busy.ask(path), busy.ask(path, "HEAD")
+        assert (r.status, h.status, h.body) == (200, 200, b""), path
+        assert h.header("Content-Type") == r.header("Content-Type")
+        assert abs(int(h.header("Content-Length")) - len(r.body)) < 100, path  # numbers move on
+
+
+@pytest.mark.parametrize("accept, kind", [("text/plain, application/openmetrics-text;q=0", "text/plain"),
+                                          ("application/openmetrics-text;q=0.5, */*;q=0.1", "application/openmetrics-text")])
+def test_metrics_by_accept(proxy, accept, kind):
+    assert proxy().ask("/metrics", headers=[("Accept", accept)]).header("Content-Type").startswith(kind)
 
 
 def test_upstreams_json(busy):
@@ -119,11 +136,110 @@ def test_upstreams_json(busy):
     assert r.status == 200 and r.header("Content-Type").startswith("application/json")
     text = json.dumps(r.json())
     assert "second" in text and "default" in text and str(busy.origin.port) in text
+    by = {(o["upstream"], o["host"]): o for o in r.json()["origins"] if o["port"] == busy.origin.port}
+    assert set(by) == {("default", "127.0.0.1"), ("second", "localhost")}
+    o = by["default", "127.0.0.1"]
+    assert (o["scheme"], o["addresses"], o["waiting"], o["in_flight"], o["quiet_ms"]) == ("http", ["127.0.0.1"], 0, 0, 0)
+    assert o["pool"] == {"active": 0, "idle": 1, "connecting": 0, "max_connections": 64, "max_idle": 16}
+    assert o["breaker"] == {"is_on": False, "state": "closed", "failures_in_a_row": 0, "retry_after_ms": 0}
+    assert o["budget"]["is_on"] and abs(o["budget"]["left"] - (10 + 5 * 0.2 - 2)) < 0.5
+    n = {phase: q["n"] for phase, q in o["latency_ms"].items()}
+    assert n == {"queue": 7, "connect": 1, "tls": 0, "first_byte": 7, "attempt": 7, "total": 5, "silence": 7, "stream": 0, "tunnel": 0}
+    for q in o["latency_ms"].values():
+        levels = [q["p50"], q["p90"], q["p99"], q["p99.9"], q["max"]]
+        assert levels == [None] * 5 if q["n"] == 0 else levels == sorted(levels)
+    assert [o["upstream"] for o in busy.ask("/upstreams?upstream=second").json()["origins"]] == ["second"]
+    assert busy.ask("/upstreams?upstream=none").json()["origins"] == []
+    assert busy.ask("/upstreams?upstream=%zz").status == 400
+
+
+def test_upstreams_shows_what_is_under_way(proxy, origin):
+    u = origin(hold())
+    p = proxy(defaults={"pool": {"max_connections": 1, "max_in_flight": 1}})
+    with p.client() as a, p.client() as b:
+        a.request("GET", u.url())
+        u.wait(n=1)
+        b.request("GET", u.url())
+        def state():
+            (o,) = p.ask("/upstreams").json()["origins"]
+            return o["pool"]["active"], o["waiting"], o["in_flight"]
+        until(lambda: state() == (1, 1, 1), 1)
+    until(lambda: state() == (0, 0, 0), 1)
+
+
+def test_upstreams_shows_breaker_quiet_and_budget(proxy, origin):
+    u = origin(reply(503, headers=[("Retry-After", "40")]))
+    p = proxy(defaults={"breaker": {"consecutive": 2, "open_for": "1m"}, "retry": {"max_attempts": 2, "budget": {"reserve": 3}}})
+    for _ in range(2):
+        p.get(u.url())
+    (o,) = p.ask("/upstreams").json()["origins"]
+    assert o["breaker"]["is_on"] and o["breaker"]["state"] == "open"
+    assert 50_000 < o["breaker"]["retry_after_ms"] <= 60_000
+    assert 25_000 < o["quiet_ms"] <= 30_000  # retry_after.max
+    assert 3 <= o["budget"]["left"] < 4
+
+
+def advice(p, upstream="default"):
+    r = p.ask(f"/advice?upstream={upstream}")
+    assert r.status == 200 and r.header("Content-Type").startswith("application/json")
+    (u,) = r.json()["upstreams"]
+    return {t["timeout"]: t for t in u["timeouts"]}
 
 
 def test_advice_json(busy):
-    r = busy.ask("/advice")
-    assert r.status == 200 and r.header("Content-Type").startswith("application/json") and r.json()
+    r = busy.ask("/advice").json()
+    assert [u["upstream"] for u in r["upstreams"]] == ["second", "default"]
+    t = advice(busy)
+    assert list(t) == ["total", "attempt", "pool_wait", "connect", "tls_handshake", "response_headers", "body_idle", "stream_total",
+                       "tunnel_idle", "tunnel_total"]
+    assert (t["total"]["configured"], t["total"]["configured_ms"], t["response_headers"]["configured_ms"]) == ("30s", 30000, None)
+    assert t["total"]["observed_ms"]["n"] == 6 and t["total"]["verdict"] == "few"
+    assert t["tls_handshake"]["verdict"] == "unseen" and t["tunnel_idle"]["verdict"] == "unmeasured"
+    assert busy.ask("/advice?upstream=none").json()["upstreams"] == []
+    assert busy.ask("/advice?upstream=%").status == 400
+
+
+def test_advice_makes_no_metrics(proxy):
+    p = proxy(upstreams=[{"name": "unused", "match": {"hosts": ["unused.test"]}}])
+    advice(p, "unused")
+    assert "unused" not in p.ask("/metrics").text
+
+
+def test_advice_on_a_timeout_that_cuts(proxy, origin):
+    u = origin(*[reply(200)] * 110, hold())
+    p = proxy(upstreams=[{"name": "cut", "match": {"hosts": ["127.0.0.1"]}, "timeouts": {"attempt": "150ms"}, "retry": {"max_attempts": 1},
+                          "routes": [{"match": {"paths": ["/long"]}, "timeouts": {"attempt": "9s"}}]}])
+    with p.client() as c:
+        for _ in range(110):
+            assert c.get(u.url()).status == 200
+        for _ in range(2):
+            assert c.get(u.url()).status == 504
+    t = advice(p, "cut")["attempt"]
+    assert (t["observed_ms"]["n"], t["reached"], t["cut"], t["verdict"]) == (112, {"n": 2, "share": 0.0179}, 2, "cuts")
+    assert 150 <= t["observed_ms"]["max"] < 300 and t["observed_ms"]["p50"] < 100
+    assert "2 of 112 attempts" in t["advice"] and t["enough_ms"] is None
+    assert t["routes"] == [{"route": "routes[0]", "configured": "9s", "configured_ms": 9000, "reached": {"n": 0, "share": 0}}]
+    assert advice(p, "cut")["total"]["verdict"] == "fits"
+
+
+def test_advice_in_observe_mode_sees_past_the_limit(proxy, origin):
+    u = origin(delay(0.3, reply(200)))
+    p = proxy(defaults={"mode": "observe", "timeouts": {"response_headers": "100ms"}})
+    assert p.get(u.url()).status == 200
+    t = advice(p)["response_headers"]
+    assert (t["cut"], t["would_have_cut"], t["reached"]["n"]) == (0, 1, 1)
+    assert 290 <= t["observed_ms"]["max"] < 600
+
+
+def test_advice_outlives_the_origin(proxy, origin):
+    u = origin(reply(200))
+    p = proxy(upstreams=[{"name": "moved", "match": {"hosts": ["127.0.0.1"]}}])
+    p.get(u.url())
+    assert advice(p, "moved")["total"]["observed_ms"]["n"] == 1
+    p.write({"upstreams": [{"name": "moved", "match": {"hosts": ["elsewhere.test"]}}]})
+    assert p.ask("/reload", "POST").status == 200
+    until(lambda: p.ask("/upstreams").json()["origins"] == [], 1)
+    assert advice(p, "moved")["total"]["observed_ms"]["n"] == 1
 
 
 def test_config_shows_effective_values_and_hides_secrets(proxy):
@@ -141,12 +257,33 @@ def test_explain(proxy):
     assert r.status == 200 and "upstream: pay" in r.text and "route: " in r.text and "built-in" in r.text and "policy.yaml:" in r.text
     assert p.explain("not a url").status == 400
     assert p.ask("/explain").status == 400
+    assert p.ask("/explain?url=http%3A%2F%2Fpay.test%2").status == 400
+    assert p.ask("/explain?url=http%3A%2F%2Fa&url=http%3A%2F%2Fb").status == 400
+    assert p.explain("http://pay.test/", "G T").status == 400
+    assert p.ask("/explain?url=http%3A%2F%2Fpay.test&format=xml").status == 400
+    assert "upstream: pay" in p.ask("/explain?url=http://pay.test/c").text
+    for r in (p.ask("/explain?url=http://pay.test/c&format=json"),
+              p.ask("/explain?url=http://pay.test/c", headers=[("Accept", "application/json")])):
+        assert r.header("Content-Type") == "application/json" and isinstance(r.json(), dict)
+
+
+def test_explain_says_what_the_command_says(proxy):
+    p = proxy(upstreams=[{"name": "pay", "match": {"hosts": ["pay.test"]}}])
+    done = run_evenkeel("explain", "-c", p.file, "POST", "http://pay.test/c?x=1")
+    assert done.returncode == 0 and p.explain("http://pay.test/c?x=1", "POST").text == done.stdout
 
 
 def test_dashboard_is_self_contained(proxy):
-    r = proxy().ask("/")
+    p = proxy()
+    r = p.ask("/")
     assert r.status == 200 and r.header("Content-Type").startswith("text/html")
     assert "<html" in r.text.lower() and 'src="http' not in r.text and 'href="http' not in r.text
+    rules = dict(rule.split(" ", 1) for rule in r.header("Content-Security-Policy").split("; "))
+    assert rules["default-src"] == "'none'" and rules["frame-ancestors"] == "'none'" and rules["connect-src"] == "'self'"
+    nonce = rules["script-src"].removeprefix("'nonce-").removesuffix("'")
+    assert rules["style-src"] == rules["script-src"] and len(nonce) == 32
+    assert r.text.count(f'nonce="{nonce}"') == 2 and "@NONCE@" not in r.text
+    assert nonce not in p.ask("/").text
 
 
 def test_reload_by_admin(proxy):
