@@ -3,6 +3,7 @@
 #include "../base/check.h"
 #include "../base/clock.h"
 #include "../base/spare.h"
+#include "../net/tls.h"
 
 static struct spare spare_attempts = SPARE_OF(struct attempt);
 
@@ -256,9 +257,26 @@ static void feed(struct attempt *attempt, const char *at, size_t left, struct mo
 	}
 }
 
+/* TLS said why it ended. A refusal of the handshake is one although our side of it was done: nothing was heard of us. */
+static bool ended_by_alert(struct attempt *attempt)
+{
+	const struct tls_connection *tls = lease_stream(&attempt->lease)->tls;
+	char detail[256];
+	bool is_refusal;
+	if (!tls || !tls_alert(tls, &is_refusal, detail, sizeof(detail)))
+		return false;
+	if (is_refusal && !attempt->lease.is_reused)
+		end(attempt, OUTCOME_TLS_FAILURE, detail, false);
+	else
+		broke(attempt, detail);
+	return true;
+}
+
 static void at_eof(struct attempt *attempt, ssize_t n)
 {
 	if (n == STREAM_ERROR) {
+		if (ended_by_alert(attempt))
+			return;
 		broke(attempt, attempt->state == ATTEMPT_READING_BODY ? "the connection was reset in the middle of the body"
 								      : "the connection was reset");
 		return;

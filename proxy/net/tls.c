@@ -76,24 +76,6 @@ struct tls_connection *tls_connect(struct tls_context *context, int fd, const ch
 	return connection;
 }
 
-static void describe_failure(const struct tls_connection *connection, char *detail, size_t capacity)
-{
-	unsigned long error = ERR_peek_error();
-	int reason = ERR_GET_REASON(error);
-	const char *text = ERR_reason_error_string(error);
-	if (ERR_GET_LIB(error) == ERR_LIB_SSL && reason > SSL_AD_REASON_OFFSET)
-		snprintf(detail, capacity, "the peer refused with alert \"%s\"",
-			 SSL_alert_desc_string_long(reason - SSL_AD_REASON_OFFSET));
-	else if (reason == SSL_R_WRONG_VERSION_NUMBER || reason == SSL_R_HTTP_REQUEST ||
-		 reason == SSL_R_PACKET_LENGTH_TOO_LONG)
-		snprintf(detail, capacity, "the peer doesn't speak TLS on this port (%s)", text);
-	else if (reason == SSL_R_UNSUPPORTED_PROTOCOL || reason == SSL_R_VERSION_TOO_LOW)
-		snprintf(detail, capacity, "the peer offers no version that tls.min_version allows (it chose %s)",
-			 SSL_get_version(connection->ssl));
-	else
-		snprintf(detail, capacity, "%s", text != NULL ? text : "failed");
-}
-
 static enum tls_step handshake_failed(struct tls_connection *connection, char *detail, size_t capacity)
 {
 	connection->is_broken = true;
@@ -109,7 +91,7 @@ static enum tls_step handshake_failed(struct tls_connection *connection, char *d
 		snprintf(detail, capacity, "the peer closed the connection");
 		return TLS_STEP_CLOSED;
 	}
-	describe_failure(connection, detail, capacity);
+	tls_describe_failure(connection, detail, capacity);
 	return TLS_STEP_FAILED;
 }
 
@@ -193,6 +175,7 @@ static long judge_read(struct tls_connection *connection, int result)
 	}
 	if (connection->error_number == 0 && connection->has_seen_eof)
 		return end_with(connection, STREAM_TRUNCATED);
+	tls_note_alert(connection);
 	connection->end_error = connection->error_number != 0 ? connection->error_number : EPROTO;
 	return end_with(connection, STREAM_ERROR);
 }
@@ -233,6 +216,7 @@ long tls_read(struct tls_connection *connection, void *bytes, size_t capacity, i
 			verdict = judge_read(connection, n);
 			break;
 		}
+		connection->has_read_data = true;
 		total += (size_t)n;
 		if (total == capacity || SSL_has_pending(connection->ssl) == 0)
 			break;

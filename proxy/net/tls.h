@@ -45,6 +45,12 @@ bool tls_read_wants_write(const struct tls_connection *connection);
 bool tls_write_wants_read(const struct tls_connection *connection);
 /* Is application data, the end or an error there right now? Takes in tickets and the like on the way. */
 bool tls_is_readable_now(struct tls_connection *connection);
+/*
+ * After STREAM_ERROR: did the peer end the connection with an alert? detail names it and the peer. is_refusal: it is
+ * the answer to our side of a TLS 1.3 handshake (our certificate was asked for, or isn't liked), so that nothing that
+ * was sent since has been looked at.
+ */
+bool tls_alert(const struct tls_connection *connection, bool *is_refusal, char *detail, size_t detail_capacity);
 /* Sends close_notify; false: the socket is full, call again when it is writable. */
 bool tls_shutdown(struct tls_connection *connection);
 

@@ -37,12 +37,19 @@ struct tls_connection {
 	int error_number;  /* what the socket said during the operation at hand */
 	bool has_seen_eof; /* FIN */
 	bool read_wants_write, write_wants_read;
+	bool has_read_data;
+	int alert;       /* the peer's last word, its number and 1; 0: none */
+	bool is_refused; /* by that alert the peer refused the handshake */
 	bool is_certificate_bad;
 	char certificate_detail[TLS_MAX_DETAIL];
 };
 
 /* tls_socket.c: a BIO that never raises SIGPIPE and notes what the socket said in the connection. */
 BIO *tls_socket_new(struct tls_connection *connection);
+
+/* tls_failure.c */
+void tls_describe_failure(const struct tls_connection *connection, char *detail, size_t capacity);
+void tls_note_alert(struct tls_connection *connection); /* after a read that failed */
 
 /* tls_verify.c: for SSL_CTX_set_cert_verify_callback. */
 int tls_verify(X509_STORE_CTX *store, void *context);

@@ -4,6 +4,7 @@ import ssl
 import subprocess
 import threading
 import time
+import zlib
 
 from .tools import free_port, until
 
@@ -57,8 +58,8 @@ class Authority:
 
     def certificate(self, name, names=("DNS:localhost", "IP:127.0.0.1"), days=2, client=False, starts=-1, renew=False):
         """(certificate file, key file), signed by this authority; valid from starts to days, counted from now.
-        What a name has been made for once is given again, unless it is to be renewed: then with a new key."""
-        base = os.path.join(self.folder, name)
+        What has been made once is given again, unless it is to be renewed: then with a new key."""
+        base = os.path.join(self.folder, name + "-%08x" % zlib.crc32(repr((names, days, client, starts)).encode()))
         if os.path.exists(base + ".pem") and not renew:
             return base + ".pem", base + ".key"
         extensions = "subjectAltName=" + ",".join(names) + "\n" if names else ""
