@@ -52,9 +52,11 @@ enum pool_rejected_label {
 	N_POOL_REJECTED_LABELS
 };
 
+#define METRICS_N_CODES 1000
+
 struct upstream_metrics {
 	char *name;
-	uint64_t requests_by_code[600];
+	uint64_t requests_by_code[METRICS_N_CODES]; /* whatever three digits an origin sends */
 	uint64_t requests_cancelled, requests_aborted; /* code="cancelled" / "aborted" */
 	struct histogram request_seconds;
 	uint64_t attempts[N_ATTEMPT_LABELS];

@@ -68,7 +68,7 @@ static void requests_samples(struct render *render, const struct upstream_metric
 {
 	char code[16];
 
-	for (int i = 0; i < 600; i++) {
+	for (int i = 0; i < METRICS_N_CODES; i++) {
 		if (upstream->requests_by_code[i] == 0)
 			continue;
 		snprintf(code, sizeof code, "%d", i);

@@ -12,7 +12,7 @@ static void count(const struct access_facts *facts)
 		metrics->cancelled++;
 	} else if (facts->is_aborted) {
 		metrics->requests_aborted++;
-	} else if (facts->status > 0 && facts->status < 600) {
+	} else if (facts->status > 0 && facts->status < METRICS_N_CODES) {
 		metrics->requests_by_code[facts->status]++;
 	}
 	histogram_observe_us(&metrics->request_seconds, mono_elapsed_us(facts->started, facts->ended));

@@ -61,6 +61,12 @@ static void report_to_breaker(struct exchange *exchange, enum outcome outcome, i
 	conclude_breaker_change(exchange, before);
 }
 
+/* A status from 600 on is no HTTP status; it is to be taken for a server error (RFC 9110 15). */
+static enum attempt_label label_of_status(int status)
+{
+	return status < 600 ? (enum attempt_label)(ATTEMPT_LABEL_1XX + status / 100 - 1) : ATTEMPT_LABEL_5XX;
+}
+
 void conclude_attempt(struct exchange *exchange, struct attempt *attempt, enum outcome outcome, int status)
 {
 	if (!exchange->origin)
@@ -71,7 +77,7 @@ void conclude_attempt(struct exchange *exchange, struct attempt *attempt, enum o
 		return;
 	enum attempt_label label = outcome_facts[outcome].label;
 	if (outcome == OUTCOME_RESPONSE)
-		label = (enum attempt_label)(ATTEMPT_LABEL_1XX + status / 100 - 1);
+		label = label_of_status(status);
 	metrics->attempts[label]++;
 	if (mono_is_set(attempt->began)) {
 		struct mono ended = mono_is_set(attempt->ended) ? attempt->ended : clock_now();
@@ -98,6 +104,9 @@ void conclude_with_error(struct exchange *exchange, enum outcome outcome, const 
 	const struct outcome_facts *facts = &outcome_facts[outcome];
 	if (exchange->is_response_complete)
 		return;
+	/* Nothing that was waited for is to come between this answer and its last byte. */
+	deferred_cancel(&exchange->deferred_start_failure);
+	exchange->is_rate_wait = exchange->is_continue_awaited = false;
 	trying_drop_hedges(exchange);
 	char sentence[SENTENCE_BYTES];
 	conclude_sentence(exchange, outcome, detail, sentence);

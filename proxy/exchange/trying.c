@@ -117,6 +117,16 @@ static void account_sleep(struct exchange *exchange, struct mono now)
 	exchange->is_rate_wait = false;
 }
 
+/* An attempt before this one was answered without the body: its client still waits to be told to go on. */
+static void await_continue(struct exchange *exchange, struct mono now)
+{
+	if (!exchange->order.request->expects_continue || exchange->is_continue_awaited || exchange->is_continue_sent ||
+	    exchange->body.is_complete || exchange->body.received > 0)
+		return;
+	exchange->is_continue_awaited = true;
+	exchange->continue_at = mono_add_ms(now, CONTINUE_WAIT_MS);
+}
+
 void trying_start(struct exchange *exchange)
 {
 	struct mono now = clock_now();
@@ -130,6 +140,7 @@ void trying_start(struct exchange *exchange)
 	attempt_free(&exchange->attempt);
 	if (exchange->state != EXCHANGE_TRYING)
 		exchange_enter(exchange, EXCHANGE_TRYING);
+	await_continue(exchange, now);
 	exchange->attempt = launch(exchange, false);
 }
 

@@ -149,10 +149,15 @@ static const struct lease_ops origin_ops = { .on_readable = on_origin_readable, 
 
 /* ---- limits ---- */
 
-static bool is_reset(const struct stream *stream)
+/*
+ * POLLHUP says that both ways have ended, which is no reset when our own has: what the peer sent before its end may still
+ * wait to be read.
+ */
+static bool is_reset(const struct stream *stream, bool has_our_end)
 {
 	struct pollfd asked = { .fd = stream->fd };
-	return poll(&asked, 1, 0) > 0 && (asked.revents & (POLLERR | POLLHUP | POLLNVAL));
+	short signs = has_our_end ? POLLERR | POLLNVAL : POLLERR | POLLNVAL | POLLHUP;
+	return poll(&asked, 1, 0) > 0 && (asked.revents & signs);
 }
 
 /* A side that isn't read, for the moment or since it ended its way, may be reset all the same. */
@@ -160,7 +165,8 @@ static bool is_unread_side_reset(const struct tunnel *tunnel)
 {
 	bool is_up_unread = tunnel->up.is_blocked || tunnel->up.is_ended;
 	bool is_down_unread = tunnel->down.is_blocked || tunnel->down.is_ended;
-	return (is_up_unread && is_reset(tunnel->up.from)) || (is_down_unread && is_reset(tunnel->down.from));
+	return (is_up_unread && is_reset(tunnel->up.from, tunnel->down.is_ended)) ||
+	       (is_down_unread && is_reset(tunnel->down.from, tunnel->up.is_ended));
 }
 
 /* True: the tunnel was ended. */
