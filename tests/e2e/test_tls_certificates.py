@@ -63,13 +63,13 @@ def test_good(proxy, serve, authority):
 
 
 def test_expired(proxy, serve, authority):
-    u = serve(authority.certificate("expired", starts=-9, days=-3)
+    u = serve(authority.certificate("expired", starts=-9, days=-3))
     detail = is_refused(proxy(**policy(u, authority.ca)), "expired since ")
     assert detail.split("expired since ")[1][:20] in [stamp(-3 - s / 86400)[1] for s in range(60)]
 
 
 def test_not_yet_valid(proxy, serve, authority):
-    u = serve(authority.certificate("early", starts=3, days=9)
+    u = serve(authority.certificate("early", starts=3, days=9))
     detail = is_refused(proxy(**policy(u, authority.ca)), "not valid before ")
     assert detail.split("not valid before ")[1][:20] in [stamp(3 - s / 86400)[1] for s in range(60)]
 
@@ -82,7 +82,7 @@ def test_wrong_name(proxy, serve, authority):
 
 def test_the_common_name_is_no_name(proxy, serve, authority):
     """RFC 9525 2: only subjectAltName counts."""
-    u = serve(authority.certificate("localhost", ())
+    u = serve(authority.certificate("localhost", ()))
     is_refused(proxy(**policy(u, authority.ca)),
                "name mismatch: wanted localhost, certificate is for nothing (no subjectAltName)")
 
