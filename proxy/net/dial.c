@@ -1,5 +1,6 @@
 #include "dial.h"
 
+#include <arpa/inet.h>
 #include <errno.h>
 #include <netinet/tcp.h>
 #include <stdio.h>
@@ -198,12 +199,27 @@ static void on_connected(void *owner, struct connected *connected)
 		secure(dial);
 }
 
+/*
+ * No host is taken for an address in one of the spellings of old (2852039166, 0xa9.0xfe.43518, 0251.0376.0251.0376). One
+ * that stands for a denied address is called denied all the same, so that whoever tries it is told, counted and logged so.
+ */
+static bool stands_for_denied(const struct dial *dial)
+{
+	struct address meant = { 0 };
+	meant.socket.any.sa_family = AF_INET;
+	return inet_aton(dial->host, &meant.socket.v4.sin_addr) != 0 &&
+	       address_is_denied(&meant, dial->order.deny, dial->order.n_deny);
+}
+
 static void fail_resolving(struct dial *dial, enum resolve_status status)
 {
 	char line[256];
 	if (status == RESOLVE_TIMEOUT) {
 		snprintf(line, sizeof(line), "no answer in time to the DNS query for %.150s", dial->host);
 		fail(dial, DIAL_DNS_TIMEOUT, line);
+	} else if (status == RESOLVE_NO_NAME && stands_for_denied(dial)) {
+		snprintf(line, sizeof(line), "%.200s stands for an address in egress.deny_addresses", dial->host);
+		fail(dial, DIAL_DENIED, line);
 	} else if (status == RESOLVE_NO_NAME) {
 		snprintf(line, sizeof(line), "no such name: %.200s", dial->host);
 		fail(dial, DIAL_DNS_NO_NAME, line);

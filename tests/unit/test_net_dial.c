@@ -333,6 +333,17 @@ static void a_denied_address_is_not_dialled(void **state)
 	call_to(&call, "::ffff:169.254.169.254", 80, &link_local, 1);
 	net_room_run(&room, 2000);
 	assert_result(&call, DIAL_DENIED, "::ffff:169.254.169.254 is in egress.deny_addresses");
+	static const char *const old_spellings[] = { "2852039166", "0xa9fea9fe", "0xa9.0xfe.43518", "0251.0376.0251.0376", "169.254.43518" };
+	for (size_t i = 0; i < sizeof(old_spellings) / sizeof(old_spellings[0]); i++) {
+		char line[128];
+		call_to(&call, old_spellings[i], 80, &link_local, 1);
+		net_room_run(&room, 2000);
+		snprintf(line, sizeof(line), "%s stands for an address in egress.deny_addresses", old_spellings[i]);
+		assert_result(&call, DIAL_DENIED, line);
+	}
+	call_to(&call, "2130706433", 80, &link_local, 1);
+	net_room_run(&room, 2000);
+	assert_result(&call, DIAL_DNS_NO_NAME, "no such name: 2130706433");
 }
 
 static void a_denied_address_does_not_keep_from_the_others(void **state)
