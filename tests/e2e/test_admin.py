@@ -2,6 +2,7 @@
 import json
 import shutil
 import subprocess
+import time
 
 import pytest
 import yaml
@@ -229,6 +230,44 @@ def test_advice_in_observe_mode_sees_past_the_limit(proxy, origin):
     t = advice(p)["response_headers"]
     assert (t["cut"], t["would_have_cut"], t["reached"]["n"]) == (0, 1, 1)
     assert 290 <= t["observed_ms"]["max"] < 600
+
+
+def test_latency_of_tls_streams_and_tunnels(proxy, origin, authority):
+    def stream(x):
+        x.send(b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nContent-Length: 8\r\n\r\n")
+        time.sleep(0.2)
+        x.send(b"data: x\n")
+    u = origin(reply(200), stream, tls=authority.server())
+    p = proxy(upstreams=[{"name": "t", "match": {"hosts": ["localhost"]}, "tls": {"originate": "on", "ca_file": authority.ca}}],
+              egress={"connect_ports": [u.port]})
+    with p.client() as c:
+        assert c.get(u.url(host="localhost")).status == 200
+        assert c.get(u.url(host="localhost")).body == b"data: x\n"
+    with p.client() as c:
+        c.send(f"CONNECT 127.0.0.1:{u.port} HTTP/1.1\r\nHost: x\r\n\r\n")
+        assert c.response("CONNECT").status == 200
+        time.sleep(0.1)
+    def latency(upstream):
+        (o,) = p.ask(f"/upstreams?upstream={upstream}").json()["origins"]
+        return o["latency_ms"]
+    q = latency("t")
+    assert {phase: q[phase]["n"] for phase in q} == {"queue": 2, "connect": 1, "tls": 1, "first_byte": 2, "attempt": 1, "total": 1,
+                                                     "silence": 2, "stream": 1, "tunnel": 0}
+    assert 0 < q["tls"]["max"] < 1000 and 200 <= q["stream"]["max"] < 1000 and 190 <= q["silence"]["max"] < 1000
+    until(lambda: latency("default")["tunnel"]["n"] == 1, 1)
+    q = latency("default")
+    assert 100 <= q["tunnel"]["max"] < 1000 and q["connect"]["n"] == 1 and q["total"]["n"] == q["attempt"]["n"] == q["first_byte"]["n"] == 0
+
+
+def test_what_the_client_cut_off_is_no_latency(proxy, origin):
+    u = origin(hold())
+    p = proxy()
+    with p.client() as c:
+        c.request("GET", u.url())
+        u.wait(n=1)
+    until(lambda: p.metric("evenkeel_cancelled_total") == 1, 1)
+    (o,) = p.ask("/upstreams").json()["origins"]
+    assert {phase for phase, q in o["latency_ms"].items() if q["n"]} == {"queue", "connect"}
 
 
 def test_advice_outlives_the_origin(proxy, origin):
