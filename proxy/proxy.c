@@ -154,7 +154,9 @@ static bool load_first(struct proxy *proxy, char *error, size_t error_capacity)
 
 static void on_files_changed(void *owner)
 {
-	proxy_reload(owner, NULL);
+	struct proxy *proxy = owner;
+	if (proxy->state == PROXY_RUNNING)
+		proxy_reload(proxy, NULL);
 }
 
 static void on_upgraded(void *owner, pid_t heir)
@@ -174,8 +176,10 @@ static void on_upgraded(void *owner, pid_t heir)
 static bool start(struct proxy *proxy, char *error, size_t error_capacity)
 {
 	log_open(STDERR_FILENO);
-	if (!proxy_take_options(proxy, error, error_capacity) || !load_first(proxy, error, error_capacity) ||
-	    !proxy_check_tls(proxy->config, error, error_capacity))
+	if (!proxy_take_options(proxy, error, error_capacity) || !load_first(proxy, error, error_capacity))
+		return false;
+	proxy->tls_identities = proxy_check_tls(proxy->config, error, error_capacity);
+	if (!proxy->tls_identities)
 		return false;
 	raise_descriptor_limit(proxy->config);
 	proxy->loop = loop_new();
@@ -229,6 +233,7 @@ static void stop(struct proxy *proxy)
 	if (proxy->loop)
 		loop_free(&proxy->loop);
 	config_unref(&proxy->config);
+	free(proxy->tls_identities);
 	arena_clear(&proxy->arena);
 	metrics_clear();
 	log_flush_blocking(500);

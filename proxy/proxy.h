@@ -36,6 +36,7 @@ struct proxy {
 	struct listen_address admin;
 	bool has_admin, admin_is_on;
 	struct config *config;           /* one reference; swapped by a reload */
+	uint64_t *tls_identities;        /* owns; one for each upstream of config: tells when only the content of its files changed */
 	struct loop *loop;
 	struct resolver *resolver;
 	struct registry *registry;
@@ -71,8 +72,9 @@ void proxy_apply_options(const struct proxy *proxy, struct config *config);
  * object. True: the new policies are in force. */
 bool proxy_reload(struct proxy *proxy, struct buffer *json);
 void proxy_watch(struct proxy *proxy); /* watches the files of the config in force, or none when `watch` is off */
-/* Can every upstream's certificates and keys be read, and do they belong together? False: error says which can't. */
-bool proxy_check_tls(const struct config *config, char *error, size_t error_capacity);
+/* Can every upstream's certificates and keys be read, and do they belong together? The identity of each one's TLS, in the order
+ * of config->upstreams (the caller frees it), or NULL: error says which can't. */
+uint64_t *proxy_check_tls(const struct config *config, char *error, size_t error_capacity);
 void proxy_log_warnings(const struct fault_list *faults);
 
 #endif

@@ -1,12 +1,15 @@
 /* New policies into the running process: parse all, judge all, then swap. */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "../config/hosts.h"
+#include "base/check.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/json.h"
 #include "proxy.h"
+#include "reload_report.h"
 
 bool proxy_take_options(struct proxy *proxy, char *error, size_t error_capacity)
 {
@@ -74,7 +77,7 @@ static void log_fault(const struct fault *fault)
 
 static void faults_to_json(struct buffer *json, const struct fault_list *faults)
 {
-	buffer_append_slice(json, SLICE("{\"result\":\"failed\",\"faults\":["));
+	buffer_append_slice(json, SLICE("{\"result\":\"failed\",\"message\":\"the old policies stay in force\",\"faults\":["));
 	for (size_t i = 0; i < faults->n; i++) {
 		const struct fault *fault = &faults->items[i];
 		if (i > 0)
@@ -116,10 +119,12 @@ void proxy_watch(struct proxy *proxy)
 }
 
 /* Everything that can fail has been done: listeners are open, files are read. From here on nothing can go wrong. */
-static void swap_in(struct proxy *proxy, struct config *fresh)
+static void swap_in(struct proxy *proxy, struct config *fresh, uint64_t *identities)
 {
 	struct config *old = proxy->config;
 	proxy->config = fresh;
+	free(proxy->tls_identities);
+	proxy->tls_identities = identities;
 	log_configure(fresh->global.log_level, fresh->global.log_text);
 	resolver_configure(proxy->resolver, &fresh->global.dns);
 	registry_reconcile(proxy->registry, fresh);
@@ -129,8 +134,9 @@ static void swap_in(struct proxy *proxy, struct config *fresh)
 	process_metrics.reload_last_success_wall_ms = clock_wall_ms();
 }
 
-bool proxy_check_tls(const struct config *config, char *error, size_t error_capacity)
+uint64_t *proxy_check_tls(const struct config *config, char *error, size_t error_capacity)
 {
+	uint64_t *identities = xcalloc(config->n_upstreams + 1, sizeof(*identities));
 	for (size_t i = 0; i < config->n_upstreams; i++) {
 		const struct upstream_def *upstream = &config->upstreams[i];
 		char why[256];
@@ -138,54 +144,96 @@ bool proxy_check_tls(const struct config *config, char *error, size_t error_capa
 		if (!context) {
 			snprintf(error, error_capacity, "%s:%u: upstream %s: tls: %s", config->path ? config->path : "",
 				 upstream->line, upstream->name, why);
-			return false;
+			free(identities);
+			return NULL;
 		}
+		identities[i] = tls_context_identity(context);
 		tls_context_unref(&context);
 	}
-	return true;
+	return identities;
 }
 
-static void announce(struct proxy *proxy, struct config *fresh, const struct fault_list *faults, struct buffer *json)
+/* The place of the upstream of that name; n_upstreams: there is none. hint: looked at first, for order seldom changes. */
+static size_t place_of_upstream(const struct config *config, const char *name, size_t hint)
 {
-	swap_in(proxy, fresh);
-	proxy_log_warnings(faults);
-	struct log_line line;
-	if (log_begin(&line, LOG_INFO, "reload")) {
-		log_string(&line, "result", "ok");
-		log_string(&line, "config", proxy->options->config_path);
-		log_end(&line);
+	if (hint < config->n_upstreams && strcmp(config->upstreams[hint].name, name) == 0)
+		return hint;
+	for (size_t i = 0; i < config->n_upstreams; i++)
+		if (strcmp(config->upstreams[i].name, name) == 0)
+			return i;
+	return config->n_upstreams;
+}
+
+/* Files that are the same by name and others by content: the diff of the two configs can't tell. */
+static void add_new_files(const struct proxy *proxy, const struct config *fresh, const uint64_t *identities,
+			  struct change_list *changes)
+{
+	const struct config *old = proxy->config;
+	size_t hint = 0;
+	for (size_t i = 0; i < fresh->n_upstreams; i++) {
+		size_t place = place_of_upstream(old, fresh->upstreams[i].name, hint);
+		if (place == old->n_upstreams)
+			continue;
+		hint = place + 1;
+		if (proxy->tls_identities[place] != identities[i])
+			report_add_new_files(changes, fresh->upstreams[i].name);
 	}
+}
+
+static void announce(struct proxy *proxy, struct config *fresh, uint64_t *identities, const struct fault_list *faults,
+		     struct buffer *json)
+{
+	struct change_list changes = { 0 };
+	config_diff(proxy->config, fresh, &changes);
+	add_new_files(proxy, fresh, identities, &changes);
+	swap_in(proxy, fresh, identities);
+	proxy_log_warnings(faults);
+	report_log(&changes, proxy->options->config_path);
 	if (json)
-		buffer_append_slice(json, SLICE("{\"result\":\"ok\"}\n"));
+		report_json(&changes, json);
+	change_list_clear(&changes);
+}
+
+static void refuse_faults(const char *path, const struct fault_list *faults, struct buffer *json)
+{
+	char error[512];
+	for (size_t i = 0; i < faults->n; i++)
+		log_fault(&faults->items[i]);
+	if (json)
+		faults_to_json(json, faults);
+	snprintf(error, sizeof(error), "%zu fault%s in %s; the old policies stay in force", faults->n_errors,
+		 faults->n_errors == 1 ? "" : "s", path);
+	refuse(error, json);
+}
+
+static bool judge_and_swap(struct proxy *proxy, struct config *fresh, const struct fault_list *faults,
+			   struct buffer *json)
+{
+	char why[384], error[512];
+	proxy_apply_options(proxy, fresh);
+	uint64_t *identities = proxy_check_tls(fresh, why, sizeof(why));
+	if (identities && front_apply(proxy->front, fresh, why, sizeof(why))) {
+		announce(proxy, fresh, identities, faults, json);
+		return true;
+	}
+	snprintf(error, sizeof(error), "%s; the old policies stay in force", why);
+	refuse(error, json);
+	free(identities);
+	config_unref(&fresh);
+	return false;
 }
 
 static bool read_judge_swap(struct proxy *proxy, const char *path, struct buffer *json)
 {
 	struct fault_list faults;
-	fault_list_init(&faults);
-	char error[512];
 	bool is_good = false;
+	fault_list_init(&faults);
+	watch_look(proxy->watch); /* what is written from now on is news */
 	struct config *fresh = config_load(path, &faults);
-	if (!fresh) {
-		for (size_t i = 0; i < faults.n; i++)
-			log_fault(&faults.items[i]);
-		if (json)
-			faults_to_json(json, &faults);
-		snprintf(error, sizeof(error), "%zu fault%s in %s; the old policies stay in force", faults.n_errors,
-			 faults.n_errors == 1 ? "" : "s", path);
-		refuse(error, json);
-	} else {
-		proxy_apply_options(proxy, fresh);
-		char why[384];
-		is_good = proxy_check_tls(fresh, why, sizeof(why)) && front_apply(proxy->front, fresh, why, sizeof(why));
-		if (!is_good) {
-			snprintf(error, sizeof(error), "%s; the old policies stay in force", why);
-			refuse(error, json);
-			config_unref(&fresh);
-		}
-	}
-	if (is_good)
-		announce(proxy, fresh, &faults, json);
+	if (fresh)
+		is_good = judge_and_swap(proxy, fresh, &faults, json);
+	else
+		refuse_faults(path, &faults, json);
 	fault_list_clear(&faults);
 	return is_good;
 }

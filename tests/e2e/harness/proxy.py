@@ -194,9 +194,9 @@ class Proxy:
         os.kill(self.pid, number)
 
     def hup(self):
-        """Asks for a reload and waits for its result: the line that says ok or failed (each fault has one of its own)."""
+        """Asks for a reload and waits for its result: the line that says ok or failed (faults and changes have lines of their own)."""
         def results():
-            return [line for line in self.logs("reload") if line.get("result") != "fault"]
+            return [line for line in self.logs("reload") if line.get("result") in ("ok", "failed")]
         n = len(results())
         self.signal(signal.SIGHUP)
         return until(lambda: results()[n:], 3, "the result of the reload")[0]
