@@ -65,7 +65,7 @@ void wire_rearm(struct wire *wire)
 			return;
 		break;
 	case WIRE_LINGERING:
-		due = mono_add_ms(wire->since, WIRE_LINGER_MS);
+		due = mono_add_ms(wire->since, wire->front->room->is_draining ? WIRE_DRAIN_LINGER_MS : WIRE_LINGER_MS);
 		break;
 	case WIRE_ACCEPTED:
 	case WIRE_TUNNEL:

@@ -21,7 +21,8 @@
 #define WIRE_DIRECT_BYTES (16 * 1024)      /* a piece this large is written from where it is, not copied first */
 #define WIRE_MAX_AHEAD_BYTES (64 * 1024)   /* read ahead of what may be parsed now (pipelining, paused bodies) */
 #define WIRE_PEER_CHECK_MS 25              /* how often a client is looked after while its bytes aren't read */
-#define WIRE_LINGER_MS 1000
+#define WIRE_LINGER_MS 1000                /* after our end: how long the client's late bytes are still read away */
+#define WIRE_DRAIN_LINGER_MS 200           /* the same while stopping, which an idle client may not hold up for long */
 #define WIRE_PARTING_MS 250                /* a client that has just connected may still send its request when we close */
 #define WIRE_LINGER_BYTES (2 * 1024 * 1024)
 
