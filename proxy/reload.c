@@ -11,6 +11,8 @@
 #include "proxy.h"
 #include "reload_report.h"
 
+#define LOG_MAX_FAULTS 50
+
 bool proxy_take_options(struct proxy *proxy, char *error, size_t error_capacity)
 {
 	const struct proxy_options *options = proxy->options;
@@ -48,31 +50,38 @@ void proxy_apply_options(const struct proxy *proxy, struct config *config)
 		config->global.log_level = proxy->options->log_level;
 }
 
-void proxy_log_warnings(const struct fault_list *faults)
+/* One line for each fault or warning, up to LOG_MAX_FAULTS: a file can have thousands, and the log other things to say. */
+static void log_faults(const struct fault_list *faults, enum fault_severity severity)
 {
+	bool is_error = severity == FAULT_ERROR;
+	enum log_level level = is_error ? LOG_ERROR : LOG_WARN;
+	const char *event = is_error ? "reload" : "policy_warning";
+	size_t n = 0;
 	for (size_t i = 0; i < faults->n; i++) {
 		const struct fault *fault = &faults->items[i];
 		struct log_line line;
-		if (fault->severity != FAULT_WARNING || !log_begin(&line, LOG_WARN, "policy_warning"))
+		if (fault->severity != severity || ++n > LOG_MAX_FAULTS || !log_begin(&line, level, event))
 			continue;
+		log_string(&line, "result", is_error ? "fault" : NULL);
 		log_string(&line, "file", fault->file);
 		log_integer(&line, "line", fault->line);
+		log_integer(&line, "column", fault->column);
 		log_string(&line, "message", fault->message);
 		log_end(&line);
 	}
+	struct log_line line;
+	if (n <= LOG_MAX_FAULTS || !log_begin(&line, level, event))
+		return;
+	char message[80];
+	snprintf(message, sizeof(message), "and %zu more (evenkeel check shows them all)", n - LOG_MAX_FAULTS);
+	log_string(&line, "result", is_error ? "fault" : NULL);
+	log_string(&line, "message", message);
+	log_end(&line);
 }
 
-static void log_fault(const struct fault *fault)
+void proxy_log_warnings(const struct fault_list *faults)
 {
-	struct log_line line;
-	if (fault->severity != FAULT_ERROR || !log_begin(&line, LOG_ERROR, "reload"))
-		return;
-	log_string(&line, "result", "fault");
-	log_string(&line, "file", fault->file);
-	log_integer(&line, "line", fault->line);
-	log_integer(&line, "column", fault->column);
-	log_string(&line, "message", fault->message);
-	log_end(&line);
+	log_faults(faults, FAULT_WARNING);
 }
 
 static void faults_to_json(struct buffer *json, const struct fault_list *faults)
@@ -134,21 +143,35 @@ static void swap_in(struct proxy *proxy, struct config *fresh, uint64_t *identit
 	process_metrics.reload_last_success_wall_ms = clock_wall_ms();
 }
 
-uint64_t *proxy_check_tls(const struct config *config, char *error, size_t error_capacity)
+/* Each context is kept until all are made: upstreams of the same kind share one, and the system's store is read once. */
+static bool make_contexts(const struct config *config, struct tls_context **contexts, char *error, size_t error_capacity)
 {
-	uint64_t *identities = xcalloc(config->n_upstreams + 1, sizeof(*identities));
 	for (size_t i = 0; i < config->n_upstreams; i++) {
 		const struct upstream_def *upstream = &config->upstreams[i];
 		char why[256];
-		struct tls_context *context = tls_context_get(&upstream->tls, why, sizeof(why));
-		if (!context) {
-			snprintf(error, error_capacity, "%s:%u: upstream %s: tls: %s", config->path ? config->path : "",
-				 upstream->line, upstream->name, why);
-			free(identities);
-			return NULL;
-		}
-		identities[i] = tls_context_identity(context);
-		tls_context_unref(&context);
+		contexts[i] = tls_context_get(&upstream->tls, why, sizeof(why));
+		if (contexts[i])
+			continue;
+		snprintf(error, error_capacity, "%s:%u: upstream %s: tls: %s", config->path ? config->path : "",
+			 upstream->line, upstream->name, why);
+		return false;
+	}
+	return true;
+}
+
+uint64_t *proxy_check_tls(const struct config *config, char *error, size_t error_capacity)
+{
+	struct tls_context **contexts = xcalloc(config->n_upstreams + 1, sizeof(*contexts));
+	uint64_t *identities = xcalloc(config->n_upstreams + 1, sizeof(*identities));
+	bool is_good = make_contexts(config, contexts, error, error_capacity);
+	for (size_t i = 0; i < config->n_upstreams; i++) {
+		identities[i] = is_good ? tls_context_identity(contexts[i]) : 0;
+		tls_context_unref(&contexts[i]);
+	}
+	free(contexts);
+	if (!is_good) {
+		free(identities);
+		identities = NULL;
 	}
 	return identities;
 }
@@ -197,8 +220,7 @@ static void announce(struct proxy *proxy, struct config *fresh, uint64_t *identi
 static void refuse_faults(const char *path, const struct fault_list *faults, struct buffer *json)
 {
 	char error[512];
-	for (size_t i = 0; i < faults->n; i++)
-		log_fault(&faults->items[i]);
+	log_faults(faults, FAULT_ERROR);
 	if (json)
 		faults_to_json(json, faults);
 	snprintf(error, sizeof(error), "%zu fault%s in %s; the old policies stay in force", faults->n_errors,
