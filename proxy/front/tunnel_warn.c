@@ -1,3 +1,4 @@
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -20,20 +21,39 @@ static bool was_warned(const struct front *front, const char *host)
 	return false;
 }
 
+#define MAX_MESSAGE_BYTES 2048
+
+/* The lines of policy that would enforce what the tunnel hides, ready to be copied. */
+static void advise(const struct exchange_order *order, char out[static MAX_MESSAGE_BYTES])
+{
+	const char *name = order->match.upstream->name;
+	bool is_v6 = strchr(order->host, ':') != NULL;
+	char host[TARGET_MAX_HOST + 3], listed[TARGET_MAX_HOST + 5], port[8] = "";
+	snprintf(host, sizeof(host), is_v6 ? "[%s]" : "%s", order->host);
+	snprintf(listed, sizeof(listed), is_v6 ? "\"%s\"" : "%s", host);
+	if (order->port != 443)
+		snprintf(port, sizeof(port), ":%u", order->port);
+	snprintf(out, MAX_MESSAGE_BYTES,
+		 "what is inside the CONNECT tunnel to %s:%u can't be seen, so retries by status and request timeouts of upstream "
+		 "%.200s don't apply to it. They do when the application asks for http://%s%s/ and the policy has\n"
+		 "  - name: %.200s\n"
+		 "    match: {hosts: [%s]}\n"
+		 "    tls: {originate: on}\n"
+		 "or, for an application that knows no proxy, also `listen: 127.0.0.1:9001`: it then asks for http://127.0.0.1:9001/",
+		 host, order->port, name, host, port, name, listed);
+}
+
 static void log_warning(const struct exchange_order *order)
 {
 	struct log_line line;
 	if (!log_begin(&line, LOG_WARN, "opaque_tunnel"))
 		return;
+	char message[MAX_MESSAGE_BYTES];
+	advise(order, message);
 	log_string(&line, "upstream", order->match.upstream->name);
 	log_string(&line, "host", order->host);
-	log_string(&line, "message",
-		   "what is inside a CONNECT tunnel can't be seen, so status retries and request timeouts of this upstream don't "
-		   "apply to it. Either let the application speak http:// and add to the upstream:\n"
-		   "    tls: {originate: on}\n"
-		   "or give it a local port and point the application there (http://127.0.0.1:9001/):\n"
-		   "    tls: {originate: on}\n"
-		   "    listen: 127.0.0.1:9001");
+	log_integer(&line, "port", order->port);
+	log_string(&line, "message", message);
 	log_end(&line);
 }
 

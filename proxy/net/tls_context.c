@@ -30,6 +30,11 @@ static void digest_rule(unsigned char out[32], const struct tls_rule *rule, cons
 	digest_bytes(digest, plain, sizeof(plain));
 	digest_text(digest, rule->server_name);
 	digest_bytes(digest, files->ca, files->n_ca);
+	if (files->ca == NULL) {
+		unsigned char stamp[32];
+		tls_system_store_stamp(stamp);
+		digest_bytes(digest, stamp, sizeof(stamp));
+	}
 	digest_bytes(digest, files->certificate, files->n_certificate);
 	digest_bytes(digest, files->key, files->n_key);
 	for (size_t i = 0; i < rule->pins.n; i++)

@@ -110,22 +110,38 @@ static bool use_key(SSL_CTX *ssl, const struct tls_rule *rule, const struct tls_
 	return is_used;
 }
 
+static const char *key_log_path(void)
+{
+	const char *path = secure_getenv("SSLKEYLOGFILE");
+	return path != NULL && path[0] != '\0' ? path : NULL;
+}
+
 static void write_key_log(const SSL *ssl, const char *line)
 {
 	(void)ssl;
 	static int fd = -2; /* -2: not opened yet, -1: can't be */
 	if (fd == -2) {
-		const char *path = secure_getenv("SSLKEYLOGFILE");
-		fd = path != NULL ? open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0600) : -1;
+		fd = open(key_log_path(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0600);
 		if (fd < 0)
 			log_message(LOG_WARN, "tls", "SSLKEYLOGFILE can't be opened: %s", strerror(errno));
-		else
-			log_message(LOG_WARN, "tls", "SSLKEYLOGFILE: whoever reads %s can read all TLS traffic", path);
 	}
 	char text[512];
 	int n = snprintf(text, sizeof(text), "%s\n", line);
 	if (fd >= 0 && n > 0 && n < (int)sizeof(text) && write(fd, text, (size_t)n) < 0)
 		return; /* an aid for debugging: a full disk must not stop traffic */
+}
+
+/* Said once, before there is a connection. */
+static void use_key_log(SSL_CTX *ssl)
+{
+	static bool is_said;
+	const char *path = key_log_path();
+	if (path == NULL)
+		return;
+	SSL_CTX_set_keylog_callback(ssl, write_key_log);
+	if (!is_said)
+		log_message(LOG_WARN, "tls", "SSLKEYLOGFILE is set: whoever reads %s can read all TLS traffic with upstreams", path);
+	is_said = true;
 }
 
 static void set_options(SSL_CTX *ssl, const struct tls_rule *rule)
@@ -146,9 +162,7 @@ static void set_options(SSL_CTX *ssl, const struct tls_rule *rule)
 	CHECK(SSL_CTX_set_alpn_protos(ssl, protocols, sizeof(protocols) - 1) == 0);
 	SSL_CTX_set_session_cache_mode(ssl, SSL_SESS_CACHE_CLIENT | SSL_SESS_CACHE_NO_INTERNAL);
 	SSL_CTX_sess_set_new_cb(ssl, tls_sessions_keep);
-	const char *key_log = secure_getenv("SSLKEYLOGFILE");
-	if (key_log != NULL && key_log[0] != '\0')
-		SSL_CTX_set_keylog_callback(ssl, write_key_log);
+	use_key_log(ssl);
 }
 
 static void set_verification(SSL_CTX *ssl, const struct tls_rule *rule)
@@ -177,8 +191,8 @@ SSL_CTX *tls_context_make(const struct tls_rule *rule, const struct tls_files *f
 	bool is_good = true;
 	if (files->ca != NULL)
 		is_good = add_authorities(ssl, rule, files, error, error_capacity);
-	else if (SSL_CTX_set_default_verify_paths(ssl) != 1) /* heeds SSL_CERT_FILE and SSL_CERT_DIR */
-		log_message(LOG_WARN, "tls", "the system's certificate store can't be read: %s", reason());
+	else
+		SSL_CTX_set1_cert_store(ssl, tls_system_store());
 	if (is_good && files->certificate != NULL)
 		is_good = use_certificate(ssl, rule, files, error, error_capacity) &&
 			  use_key(ssl, rule, files, error, error_capacity);

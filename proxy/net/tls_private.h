@@ -60,13 +60,20 @@ void tls_sessions_use(struct tls_connection *connection); /* offers an earlier c
 int tls_sessions_keep(SSL *ssl, SSL_SESSION *session);    /* for SSL_CTX_sess_set_new_cb */
 void tls_sessions_clear(struct tls_context *context);
 
-/* tls_context_make.c: the SSL_CTX of a rule. NULL on failure, with one line in error. */
+/* tls_files.c: what a rule's files hold. False: one line in error says which can't be read. */
 struct tls_files {
 	unsigned char *ca, *certificate, *key; /* own; NULL: none */
 	size_t n_ca, n_certificate, n_key;
 };
 bool tls_files_read(struct tls_files *files, const struct tls_rule *rule, char *error, size_t error_capacity);
 void tls_files_clear(struct tls_files *files);
+
+/* tls_store.c: where the system's authorities are and when they last changed (they are too many to be compared), and the
+ * authorities themselves: borrowed. */
+void tls_system_store_stamp(unsigned char stamp[32]);
+X509_STORE *tls_system_store(void);
+
+/* tls_context_make.c: the SSL_CTX of a rule. NULL on failure, with one line in error. */
 SSL_CTX *tls_context_make(const struct tls_rule *rule, const struct tls_files *files, char *error,
 			  size_t error_capacity);
 

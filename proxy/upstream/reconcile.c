@@ -61,6 +61,7 @@ static void reconcile_origin(struct origin *origin, const struct config *config)
 void registry_reconcile(struct registry *registry, const struct config *config)
 {
 	tls_cache_clear(registry);
+	tls_cache_fill(registry, config);
 	for (size_t i = 0; i < registry->n_buckets; i++) {
 		LIST_EACH_SAFE(link, after, &registry->buckets[i])
 			reconcile_origin(LIST_ENTRY_OF(link, struct origin, link), config);

@@ -1,4 +1,4 @@
-/* TLS contexts by upstream: files are read at the first need after a start or reload, not for every origin. */
+/* TLS contexts by upstream: files are read at a start or reload, or at the first need after it, not for every origin. */
 #include <stdlib.h>
 
 #include "../base/check.h"
@@ -26,6 +26,14 @@ struct tls_context *tls_cache_get(struct registry *registry, const struct upstre
 	known->tls = tls;
 	list_prepend(&registry->tls_contexts, &known->link);
 	return tls;
+}
+
+void tls_cache_fill(struct registry *registry, const struct config *config)
+{
+	char error[256];
+	for (size_t i = 0; i < config->n_upstreams; i++)
+		if (config->upstreams[i].tls.originate)
+			tls_cache_get(registry, &config->upstreams[i], error, sizeof(error));
 }
 
 void tls_cache_clear(struct registry *registry)

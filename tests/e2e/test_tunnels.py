@@ -282,11 +282,33 @@ def test_ports_of_an_upstream_may_be_tunnelled(proxy, origin):
         assert c.exactly(3, r) == b"\x16\x03\x01"
 
 
-def test_opaque_tunnel_to_a_host_with_a_policy_warns_once(proxy, origin):
-    u = origin(on_connection=echo)
-    p = proxy(upstreams=[{"name": "t", "match": {"hosts": ["127.0.0.1"], "ports": [u.port]}, "retry": {"max_attempts": 5}}])
+def test_opaque_tunnel_to_a_host_with_a_policy_warns_once(proxy, origin, authority):
+    """The warning names the host and has the lines of policy that would enforce what the tunnel hides. They do."""
+    u = origin(reply(503), reply(200, b"ok"), tls=authority.server())
+    entry = {"name": "t", "match": {"hosts": ["localhost"]}, "retry": {"max_attempts": 5}}
+    p = proxy(egress={"connect_ports": "any"}, upstreams=[entry])
     for _ in range(2):
         with p.client() as c:
-            connect(c, u.authority)
+            connect(c, f"localhost:{u.port}")
     p.wait_metric("evenkeel_opaque_tunnels_total", 2, upstream="t")
-    assert p.wait_log("opaque_tunnel") and len(p.logs("opaque_tunnel")) == 1 and p.logs("opaque_tunnel")[0]["level"] == "warn"
+    line = p.wait_log("opaque_tunnel")
+    assert len(p.logs("opaque_tunnel")) == 1
+    assert (line["level"], line["upstream"], line["host"], line["port"]) == ("warn", "t", "localhost", u.port)
+    before, *lines, after = line["message"].split("\n")
+    assert f"the CONNECT tunnel to localhost:{u.port} " in before and f"asks for http://localhost:{u.port}/ " in before
+    assert lines == ["  - name: t", "    match: {hosts: [localhost]}", "    tls: {originate: on}"]
+    assert "listen: 127.0.0.1:9001" in after
+    text = "listen: 127.0.0.1:0\nadmin: 127.0.0.1:0\nupstreams:\n" + "\n".join(lines)
+    p = proxy(text=text, env={"SSL_CERT_FILE": authority.ca})
+    r = p.get(f"http://localhost:{u.port}/")
+    assert (r.body, r.attempts) == (b"ok", 2)
+
+
+def test_the_warning_of_an_opaque_tunnel_to_an_address(proxy, origin):
+    u = origin(on_connection=echo, host="::1")
+    p = proxy(egress={"connect_ports": "any"}, upstreams=[{"name": "six", "match": {"hosts": ["[::1]"]}}])
+    with p.client() as c:
+        connect(c, u.authority)
+    lines = p.wait_log("opaque_tunnel")["message"].split("\n")
+    assert f"tunnel to [::1]:{u.port} " in lines[0] and f"asks for http://[::1]:{u.port}/ " in lines[0]
+    assert lines[2] == '    match: {hosts: ["[::1]"]}'
