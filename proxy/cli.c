@@ -48,7 +48,7 @@ static const char usage[] =
 	"  -V, --version          the version\n"
 	"\n"
 	"Signals: SIGHUP reads the policy file again; SIGTERM and SIGINT drain and stop, a second one stops at once;\n"
-	"SIGUSR1 logs the state of every origin.\n"
+	"SIGUSR1 logs the state of every origin; SIGUSR2 starts the program anew and hands the listening sockets over.\n"
 	"Exit codes: 0 clean stop, 1 could not start (check: faults), 2 usage, 3 stopped but had to cut work off.\n";
 
 int cli_usage_error(const char *format, ...)
