@@ -51,25 +51,6 @@ static void reload_soon(struct deferred *item)
 	proxy_reload(LIST_ENTRY_OF(item, struct proxy, reload_soon), NULL);
 }
 
-static void log_origin(void *owner, const struct origin *origin)
-{
-	(void)owner;
-	struct log_line line;
-	if (!log_begin(&line, LOG_INFO, "origin"))
-		return;
-	log_string(&line, "upstream", origin->upstream_name);
-	log_string(&line, "scheme", origin->is_tls ? "https" : "http");
-	log_string(&line, "host", origin->host);
-	log_integer(&line, "port", origin->port);
-	log_integer(&line, "idle", (int64_t)origin->n_idle);
-	log_integer(&line, "active", (int64_t)origin->n_leased);
-	log_integer(&line, "connecting", (int64_t)origin->n_connecting);
-	log_integer(&line, "pending", (int64_t)origin->n_waiting);
-	log_integer(&line, "in_flight", (int64_t)origin->n_seats);
-	log_integer(&line, "quiet_ms", mono_is_set(origin->quiet_until) ? mono_left_ms(clock_now(), origin->quiet_until) : 0);
-	log_end(&line);
-}
-
 static void on_signal(evutil_socket_t signal_number, short what, void *owner)
 {
 	(void)what;
@@ -79,7 +60,7 @@ static void on_signal(evutil_socket_t signal_number, short what, void *owner)
 		loop_defer(proxy->loop, &proxy->reload_soon);
 		break;
 	case SIGUSR1:
-		registry_each(proxy->registry, log_origin, NULL);
+		front_log_origins(proxy->front);
 		break;
 	case SIGUSR2:
 		if (proxy->state == PROXY_RUNNING)

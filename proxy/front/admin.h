@@ -44,6 +44,7 @@ enum query_result admin_query(const struct request *request, const char *name, s
 
 /* admin_upstreams.c: by name in the policies in force, the built-in one too; NULL: there is none (any more). */
 const struct upstream_def *admin_find_upstream(const struct config *config, const char *name);
+const char *admin_breaker_word(const struct origin *origin);
 /* The members n, p50, p90, p99, p99.9 and max of an object, in milliseconds; null when there is nothing (NULL). */
 void admin_write_quantiles(struct buffer *out, const struct quantiles *quantiles);
 

@@ -59,17 +59,22 @@ static void write_pool(struct buffer *out, const struct origin *origin)
 	json_member_limit(out, "max_in_flight", limits->max_in_flight);
 }
 
-static void write_guards(struct listing *listing, const struct origin *origin, const struct policy *policy)
+const char *admin_breaker_word(const struct origin *origin)
 {
 	static const char *const words[] = {
 		[BREAKER_CLOSED] = "closed", [BREAKER_HALF_OPEN] = "half_open", [BREAKER_OPEN] = "open",
 	};
+	return words[origin->breaker.state];
+}
+
+static void write_guards(struct listing *listing, const struct origin *origin, const struct policy *policy)
+{
 	struct buffer *out = listing->out;
 	struct budget budget = origin->budget; /* a copy: looking at it moves its clock */
 	bool has_breaker = policy && policy->breaker.is_on, has_budget = policy && policy->retry.budget.is_on;
 	json_open(out, "breaker", '{');
 	json_member_bool(out, "is_on", has_breaker);
-	json_member_string(out, "state", words[origin->breaker.state]);
+	json_member_string(out, "state", admin_breaker_word(origin));
 	json_member_integer(out, "failures_in_a_row", origin->breaker.consecutive);
 	json_member_integer(out, "retry_after_ms", has_breaker ? breaker_retry_after_ms(&origin->breaker, &policy->breaker,
 										       listing->now) : 0);

@@ -45,6 +45,7 @@ void front_hand_over(struct front *front);
 /* The listening sockets for such a process; borrowed. Names for LISTEN_FDNAMES: borrowed or static. Returns how many. */
 size_t front_sockets(const struct front *front, int *fds, const char **names, size_t capacity);
 void front_cut(struct front *front); /* drain timeout: tunnels and what is left of client connections are closed; counted in room->n_cut */
+void front_log_origins(struct front *front); /* what /upstreams tells, a log line "origin" for each (admin_log.c) */
 size_t front_n_clients(const struct front *front);  /* connections of the proxy role, idle or busy */
 
 #endif

@@ -340,7 +340,11 @@ def test_usr1_dumps_upstreams(proxy, origin):
     p.get(u.url())
     n = len(p.lines)
     p.signal(signal.SIGUSR1)
-    until(lambda: any(u.authority in str(line) or str(u.port) in str(line) for line in p.lines[n:]), 2, "the origin in the log")
+    until(lambda: len(p.lines) > n, 2, "the origin in the log")
+    line = p.lines[n]
+    assert (line["event"], line["host"], line["port"], line["addresses"]) == ("origin", "127.0.0.1", u.port, "127.0.0.1")
+    assert (line["idle"], line["active"], line["in_flight"], line["pending"], line["budget_left"]) == (1, 0, 0, 0, 10)
+    assert 0 < line["first_byte_p50_ms"] <= line["total_p99_ms"] and "tls_p50_ms" not in line and "breaker" not in line
 
 
 def test_drain_by_admin(proxy):
