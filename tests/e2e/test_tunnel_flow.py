@@ -28,7 +28,8 @@ def connect(p, u, more="", then=b""):
 def echo(conn):
     try:
         while (data := conn.socket.recv(262144)):
-            conn.received += data
+            if len(conn.received) < 65536:
+                conn.received += data
             conn.socket.sendall(data)
         conn.socket.shutdown(socket.SHUT_WR)
     except ConnectionError:
