@@ -127,7 +127,7 @@ def test_nginx_with_everything_on(proxy, nginx):
         plain, packed = c.get(url), c.get(url, [("Accept-Encoding", "gzip")])
         assert plain.body == b"hello " * 5000 and plain.header("Content-Encoding") is None
         assert packed.header("Content-Encoding") == "gzip" and gzip.decompress(packed.body) == plain.body and packed.framing == "chunked"
-        assert c.get(n.url("/echo/%2F..%2f?a=%20+b&&")).body == b"/echo/%2F..%2f?a=%20+b&&"
+        assert c.get(n.url("/echo/%2Fx%2f?a=%20+b&&")).body == b"/echo/%2Fx%2f?a=%20+b&&"
         for _ in range(3):
             assert c.get(n.url("/close")).body == b"x"
         r = c.fetch("HEAD", url)
