@@ -179,14 +179,6 @@ static void judge_backoff(const struct judge *judge)
 	}
 }
 
-static void warn_one(const struct judge *judge, const char *path, const char *message)
-{
-	struct spot spot = spot_of(judge, path);
-
-	if (is_own(judge, path))
-		fault_add(judge->faults, FAULT_WARNING, (struct place){spot.line, spot.column, 0}, "%s", message);
-}
-
 static void judge_methods(const struct judge *judge)
 {
 	const struct string_list *methods = &judge->policy->retry.methods;
@@ -215,6 +207,16 @@ static void judge_retry(const struct judge *judge)
 			"retry.budget never grants a retry: ratio, reserve and min_per_second are all 0");
 }
 
+static void judge_shared_connections(const struct judge *judge)
+{
+	struct spot spot = spot_of(judge, "pool.max_connections");
+	struct spot shared = origins_spot(judge->config, &judge->config->global, "limits.upstream_connections");
+
+	fault_add(judge->faults, FAULT_WARNING,
+		(struct place){spot.line, spot.column, shared.line == spot.line ? 0 : shared.line},
+		"pool.max_connections is over limits.upstream_connections, which holds for all origins together");
+}
+
 static void judge_pool(const struct judge *judge)
 {
 	const struct pool_limits *pool = &judge->policy->pool;
@@ -229,9 +231,7 @@ static void judge_pool(const struct judge *judge)
 			shown(judge, "pool.max_connections"));
 	if (pool->max_connections > judge->config->global.limits.upstream_connections &&
 		is_own(judge, "pool.max_connections"))
-		warn_one(judge, "pool.max_connections",
-			"pool.max_connections is over limits.upstream_connections, which holds for all origins "
-			"together");
+		judge_shared_connections(judge);
 	if (is_over(pool->idle_timeout_ms, pool->max_lifetime_ms))
 		warn_pair(judge, "pool.idle_timeout", "pool.max_lifetime",
 			"pool.idle_timeout %s is longer than pool.max_lifetime %s", shown(judge, "pool.idle_timeout"),
@@ -267,12 +267,13 @@ static void judge_policy(
 static void judge_global(const struct config *config, struct fault_list *faults)
 {
 	const struct global_limits *limits = &config->global.limits;
-	struct spot spot = origins_spot(config, &config->global, "limits.request_buffer");
+	struct spot one = origins_spot(config, &config->global, "limits.request_buffer");
+	struct spot all = origins_spot(config, &config->global, "limits.buffered_bytes");
+	struct spot spot = one.line ? one : all;
 
-	if (spot.line == 0)
-		spot = origins_spot(config, &config->global, "limits.buffered_bytes");
 	if (limits->request_buffer_bytes > limits->buffered_bytes)
-		fault_add(faults, FAULT_WARNING, (struct place){spot.line, spot.column, 0},
+		fault_add(faults, FAULT_WARNING,
+			(struct place){spot.line, spot.column, all.line == spot.line ? 0 : all.line},
 			"limits.request_buffer is over limits.buffered_bytes, which holds for all requests together");
 }
 
