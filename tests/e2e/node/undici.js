@@ -58,7 +58,7 @@ const scenarios = {
   },
   async abort() {
     const control = new AbortController();
-    setTimeout(() => control.abort(), 150);
+    setTimeout(() => control.abort(), 800);
     try {
       await get(origin + '/hold', { signal: control.signal });
       return 'answered';
