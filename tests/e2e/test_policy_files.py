@@ -101,7 +101,7 @@ def test_schema_takes_any_value_that_check_takes(validator, tmp_path):
     chance = random.Random(7)
     taken = 0
     for value in VALUES:
-        for place in chance.sample(places, 16):
+        for place in chance.sample(places, 8):
             text = value
             for key in reversed(place):
                 text = "{" + f'"{key}": {text}' + "}"
@@ -110,4 +110,4 @@ def test_schema_takes_any_value_that_check_takes(validator, tmp_path):
             if run_evenkeel("check", file, env=ENVIRONMENT).returncode == 0:
                 taken += 1
                 assert complaints(validator, text) == [], text
-    assert taken > 40
+    assert taken > 20
