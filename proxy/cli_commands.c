@@ -1,6 +1,7 @@
 /* The commands that read a policy file and print. */
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "../config/check.h"
@@ -27,10 +28,12 @@ static int run_check(const struct cli *cli)
 	bool is_good = config != NULL;
 	check_print(stdout, &faults, cli->as_json);
 	char error[512];
-	if (is_good && !proxy_check_tls(config, error, sizeof(error))) {
+	uint64_t *identities = is_good ? proxy_check_tls(config, error, sizeof(error)) : NULL;
+	if (is_good && !identities) {
 		is_good = false;
 		fprintf(stderr, "%s\n", error);
 	}
+	free(identities);
 	fault_list_clear(&faults);
 	config_unref(&config);
 	return is_good ? 0 : 1;
