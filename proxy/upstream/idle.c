@@ -32,18 +32,24 @@ static bool is_worn_out(const struct conn *conn, struct mono now)
 	       mono_reached(use_until(conn, true), now);
 }
 
-struct conn *idle_take(struct origin *origin, bool is_repeatable, struct mono now)
+/* Dialled when it was allowed; deny_addresses may have been reloaded since. */
+static bool is_denied_by_now(const struct conn *conn, const struct egress_rule *egress)
+{
+	return egress && address_is_denied(&conn->address, egress->deny, egress->n_deny);
+}
+
+struct conn *idle_take(struct origin *origin, const struct lease_order *order, struct mono now)
 {
 	if (list_is_empty(&origin->idle))
 		return NULL;
 	addresses_refresh(origin, now);
 	LIST_EACH_SAFE(link, after, &origin->idle) {
 		struct conn *conn = LIST_ENTRY_OF(link, struct conn, link);
-		if (is_worn_out(conn, now)) {
+		if (is_worn_out(conn, now) || is_denied_by_now(conn, order->egress)) {
 			conn_close(conn, false);
 			continue;
 		}
-		if (is_repeatable)
+		if (order->is_repeatable)
 			return conn;
 		if (mono_reached(use_until(conn, false), now))
 			continue;

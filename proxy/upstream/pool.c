@@ -92,7 +92,7 @@ static bool grant(struct lease *lease, bool is_turn, struct mono now)
 	struct origin *origin = lease->order.origin;
 	if (limit_is_reached(origin->n_seats, origin->limits.max_in_flight))
 		return false;
-	struct conn *conn = lease->order.is_fresh_only ? NULL : idle_take(origin, lease->order.is_repeatable, now);
+	struct conn *conn = lease->order.is_fresh_only ? NULL : idle_take(origin, &lease->order, now);
 	if (conn) {
 		hold(lease, conn, now);
 		return true;

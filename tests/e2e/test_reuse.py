@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from harness import Client, free_port, raw, reply, took, until
+from harness import Client, free_port, problem, raw, reply, took, until
 
 STRAY = b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nevil"
 
@@ -252,3 +252,13 @@ def test_busy_connection_to_an_address_that_is_gone_is_not_reused(proxy, dns, or
             assert c.response().body == b"a", "what is under way is not disturbed"
         a.connections[0].wait_ended(0.5)
         assert c.get(url).body == b"b"
+
+
+def test_connection_to_an_address_that_is_denied_by_now_is_not_used(proxy, origin):
+    u = origin(reply(200, b"x"))
+    p = proxy()
+    assert p.get(u.url()).body == b"x"
+    p.write({"egress": {"deny_addresses": ["127.0.0.0/8"]}})
+    assert p.hup()["result"] == "ok"
+    problem(p.get(u.url()), 403, "destination_ip_prohibited")
+    assert u.n == 1 and u.connections[0].wait_ended(0.5)
