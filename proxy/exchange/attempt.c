@@ -289,27 +289,61 @@ static void at_eof(struct attempt *attempt, ssize_t n)
 	broke(attempt, n == STREAM_TRUNCATED ? "TLS ended without close_notify" : "the connection was closed early");
 }
 
+static void note_read(struct attempt *attempt, struct mono now)
+{
+	int64_t silence_us = mono_elapsed_us(attempt->last_read, now); /* 0 before the head */
+	if (silence_us > attempt->longest_silence_us && attempt->state == ATTEMPT_READING_BODY)
+		attempt->longest_silence_us = silence_us;
+	attempt->last_read = now;
+}
+
+/* The common way: into the scratch buffer, through the reader. */
+static void read_and_feed(struct attempt *attempt)
+{
+	ssize_t n = stream_read(lease_stream(&attempt->lease), attempt->loop->scratch, LOOP_SCRATCH_BYTES);
+	if (n == STREAM_AGAIN)
+		return;
+	if (n <= 0) {
+		at_eof(attempt, n);
+		return;
+	}
+	if (lease_was_readable_when_taken(&attempt->lease)) {
+		broke(attempt, "bytes that nobody had asked for lay on the kept-alive connection");
+		return;
+	}
+	struct mono now = clock_now();
+	note_read(attempt, now);
+	feed(attempt, attempt->loop->scratch, (size_t)n, now);
+}
+
+/* The rest of a large body of known length needs no reader: the owner may take it from the socket. False: it doesn't. */
+static bool splice(struct attempt *attempt)
+{
+	uint64_t left = response_reader_length_left(&attempt->reader);
+	if (left < ATTEMPT_SPLICE_BYTES)
+		return false;
+	ssize_t n = attempt->ops->on_splice(attempt->owner, attempt, lease_stream(&attempt->lease), left);
+	if (n == DOWNSTREAM_CANT_SPLICE)
+		return false;
+	if (n > 0) {
+		struct mono now = clock_now();
+		note_read(attempt, now);
+		response_reader_skip(&attempt->reader, (uint64_t)n);
+		if ((uint64_t)n == left)
+			feed(attempt, "", 0, now);
+	} else if (n != STREAM_AGAIN) {
+		at_eof(attempt, n);
+	}
+	return true;
+}
+
 static void on_readable(void *owner)
 {
 	struct attempt *attempt = owner;
 	if (attempt->state == ATTEMPT_ENDED || attempt->is_reading_paused)
 		return;
-	struct stream *stream = lease_stream(&attempt->lease);
-	ssize_t n = stream_read(stream, attempt->loop->scratch, LOOP_SCRATCH_BYTES);
-	if (n == STREAM_AGAIN)
-		return;
-	if (n > 0 && lease_was_readable_when_taken(&attempt->lease)) {
-		broke(attempt, "bytes that nobody had asked for lay on the kept-alive connection");
-	} else if (n > 0) {
-		struct mono now = clock_now();
-		int64_t silence_us = mono_elapsed_us(attempt->last_read, now); /* 0 before the head */
-		if (silence_us > attempt->longest_silence_us && attempt->state == ATTEMPT_READING_BODY)
-			attempt->longest_silence_us = silence_us;
-		attempt->last_read = now;
-		feed(attempt, attempt->loop->scratch, (size_t)n, now);
-	} else {
-		at_eof(attempt, n);
-	}
+	if (!splice(attempt))
+		read_and_feed(attempt);
 	attempt->ops->on_event_end(attempt->owner);
 }
 

@@ -12,6 +12,9 @@
 #include "../http/h1_write.h"
 #include "../upstream/pool.h"
 #include "body.h"
+#include "downstream.h"
+
+#define ATTEMPT_SPLICE_BYTES (64 * 1024) /* less of a body than that isn't worth it */
 
 enum attempt_state {
 	ATTEMPT_NEW,
@@ -30,6 +33,8 @@ struct attempt_ops {
 	void (*on_interim)(void *owner, struct attempt *attempt, const struct response *response); /* 1xx, 101 excepted */
 	void (*on_head)(void *owner, struct attempt *attempt); /* attempt->response is complete but for its body */
 	void (*on_body)(void *owner, struct attempt *attempt, struct slice data);
+	/* A large rest of the body is on its way: downstream_ops.splice_body's bargain. */
+	ssize_t (*on_splice)(void *owner, struct attempt *attempt, struct stream *from, uint64_t max);
 	void (*on_sent)(void *owner); /* body bytes left: there may be room for more */
 	/* The lease is HELD: for CONNECT as soon as it is connected; for an upgrade with the 101 in attempt->response. The owner
 	 * moves the lease away before it returns. early: bytes behind the head. */

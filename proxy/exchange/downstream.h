@@ -14,6 +14,8 @@
 
 struct downstream;
 
+#define DOWNSTREAM_CANT_SPLICE (-4)
+
 /* An answer of Evenkeel's own (RFC 9457 body, RFC 9209 Proxy-Status): exchange/reply.h makes it. */
 struct own_reply {
 	int status;
@@ -32,6 +34,11 @@ struct downstream_ops {
 	void (*send_head)(struct downstream *downstream, const struct response *response, const struct response_rewrite *rewrite);
 	/* A piece of body; always taken (copied or sent). Returns false when enough is pending: pause, on_writable will come. */
 	bool (*send_body)(struct downstream *downstream, struct slice data);
+	/*
+	 * Instead of send_body, for a body that goes out as it comes: the next bytes straight from the origin's socket, at most
+	 * max, at least one. As stream_read; or DOWNSTREAM_CANT_SPLICE: read and send_body, this time. *is_full: pause, as above.
+	 */
+	ssize_t (*splice_body)(struct downstream *downstream, struct stream *from, uint64_t max, bool *is_full);
 	/* The response is complete; trailers may be NULL. exchange_client_flushed follows when the last byte is out. */
 	void (*send_end)(struct downstream *downstream, const struct head *trailers);
 	/* A reply of our own, whole; also counts as complete (flushed follows). HEAD: the downstream leaves the body out. */

@@ -122,6 +122,20 @@ static void on_body(void *owner, struct attempt *attempt, struct slice data)
 	}
 }
 
+static ssize_t on_splice(void *owner, struct attempt *attempt, struct stream *from, uint64_t max)
+{
+	struct exchange *exchange = owner;
+	if (exchange->state != EXCHANGE_RELAYING)
+		return DOWNSTREAM_CANT_SPLICE; /* held back */
+	bool is_full = false;
+	ssize_t n = exchange->downstream->ops->splice_body(exchange->downstream, from, max, &is_full);
+	if (n > 0)
+		exchange->response_bytes += (uint64_t)n;
+	if (is_full)
+		attempt_pause_reading(attempt);
+	return n;
+}
+
 static void response_complete(struct exchange *exchange)
 {
 	struct attempt *attempt = exchange->attempt;
@@ -205,6 +219,7 @@ const struct attempt_ops exchange_attempt_ops = {
 	.on_interim = on_interim,
 	.on_head = on_head,
 	.on_body = on_body,
+	.on_splice = on_splice,
 	.on_sent = on_sent,
 	.on_tunnel = on_tunnel,
 	.on_done = on_done,

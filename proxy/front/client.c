@@ -75,6 +75,15 @@ static bool send_body(struct downstream *downstream, struct slice data)
 	return wire_write_body(client->wire, (struct slice){ size, h1_chunk_start(size, data.length) }, data, SLICE("\r\n"));
 }
 
+static ssize_t splice_body(struct downstream *downstream, struct stream *from, uint64_t max, bool *is_full)
+{
+	_Static_assert(DOWNSTREAM_CANT_SPLICE == SPLICE_IMPOSSIBLE, "one number for it");
+	struct client *client = client_of(downstream);
+	if (!client->has_body || client->is_chunked || !is_writable(client))
+		return DOWNSTREAM_CANT_SPLICE;
+	return wire_splice(client->wire, from, max, is_full);
+}
+
 static void send_end(struct downstream *downstream, const struct head *trailers)
 {
 	struct client *client = client_of(downstream);
@@ -152,6 +161,7 @@ static const struct downstream_ops ops = {
 	.send_interim = send_interim,
 	.send_head = send_head,
 	.send_body = send_body,
+	.splice_body = splice_body,
 	.send_end = send_end,
 	.send_own = send_own,
 	.abort = abort_response,

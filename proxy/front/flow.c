@@ -1,46 +1,21 @@
 #include "flow.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <unistd.h>
 
 #include "../base/check.h"
 
-#define PIPE_BYTES (64 * 1024) /* what the kernel gives a pipe unless asked for more */
-
-static size_t n_pipes; /* of the process: descriptors are */
-
 void flow_init(struct flow *flow, struct stream *from, struct stream *to)
 {
-	*flow = (struct flow){ .from = from, .to = to, .pipe_read = -1, .pipe_write = -1 };
-}
-
-static void close_pipe(struct flow *flow)
-{
-	if (flow->pipe_read < 0)
-		return;
-	close(flow->pipe_read);
-	close(flow->pipe_write);
-	flow->pipe_read = flow->pipe_write = -1;
-	n_pipes--;
+	*flow = (struct flow){ .from = from, .to = to };
+	splice_pipe_init(&flow->pipe);
 }
 
 static bool has_pipe(struct flow *flow)
 {
-	if (flow->pipe_read >= 0)
+	if (splice_pipe_is_open(&flow->pipe))
 		return true;
 	bool is_plain = flow->from->tls == NULL && flow->to->tls == NULL;
-	int ends[2];
-	if (!is_plain || !flow->is_worth_pipe || flow->is_pipe_refused || n_pipes >= FLOW_MAX_PIPES)
-		return false;
-	if (pipe2(ends, O_NONBLOCK | O_CLOEXEC) != 0) {
-		flow->is_pipe_refused = true;
-		return false;
-	}
-	n_pipes++;
-	flow->pipe_read = ends[0];
-	flow->pipe_write = ends[1];
-	return true;
+	return is_plain && flow->is_worth_pipe && !flow->is_pipe_refused && splice_pipe_open(&flow->pipe);
 }
 
 /* ---- out ---- */
@@ -64,41 +39,28 @@ static int write_pending(struct flow *flow)
 static int give_up_pipe(struct flow *flow)
 {
 	flow->is_pipe_refused = true;
-	while (flow->n_in_pipe > 0) {
-		char *room = buffer_reserve(&flow->pending, flow->n_in_pipe);
-		ssize_t n = read(flow->pipe_read, room, flow->n_in_pipe);
+	while (flow->pipe.n_bytes > 0) {
+		char *room = buffer_reserve(&flow->pending, flow->pipe.n_bytes);
+		ssize_t n = read(flow->pipe.read_end, room, flow->pipe.n_bytes);
 		if (n <= 0)
 			return -1;
 		buffer_grow(&flow->pending, (size_t)n);
-		flow->n_in_pipe -= (size_t)n;
+		flow->pipe.n_bytes -= (size_t)n;
 	}
-	close_pipe(flow);
+	splice_pipe_close(&flow->pipe);
 	return write_pending(flow);
 }
 
 static int write_pipe(struct flow *flow)
 {
-	while (flow->n_in_pipe > 0) {
-		ssize_t n = splice(flow->pipe_read, NULL, flow->to->fd, NULL, flow->n_in_pipe,
-				   SPLICE_F_NONBLOCK | SPLICE_F_MOVE);
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n < 0 && errno == EAGAIN)
-			return 0;
-		if (n < 0 && errno == EINVAL)
-			return give_up_pipe(flow);
-		if (n <= 0)
-			return -1;
-		flow->n_bytes += (uint64_t)n;
-		flow->n_in_pipe -= (size_t)n;
-	}
-	return 1;
+	int result = splice_pipe_drain(&flow->pipe, flow->to->fd, &flow->n_bytes);
+	return result == SPLICE_IMPOSSIBLE ? give_up_pipe(flow) : result;
 }
 
 static int write_out(struct flow *flow)
 {
 	int result = write_pending(flow);
-	return result == 1 && flow->n_in_pipe > 0 ? write_pipe(flow) : result;
+	return result == 1 && flow->pipe.n_bytes > 0 ? write_pipe(flow) : result;
 }
 
 /* ---- in ---- */
@@ -106,20 +68,11 @@ static int write_out(struct flow *flow)
 /* As stream_read: bytes read, or STREAM_EOF, STREAM_AGAIN, STREAM_ERROR. */
 static ssize_t read_to_pipe(struct flow *flow)
 {
-	ssize_t n;
-	do {
-		n = splice(flow->from->fd, NULL, flow->pipe_write, NULL, PIPE_BYTES, SPLICE_F_NONBLOCK | SPLICE_F_MOVE);
-	} while (n < 0 && errno == EINTR);
-	if (n >= 0) {
-		flow->n_in_pipe += (size_t)n;
+	ssize_t n = splice_pipe_fill(&flow->pipe, flow->from->fd, SPLICE_PIPE_BYTES);
+	if (n != SPLICE_IMPOSSIBLE)
 		return n;
-	}
-	if (errno == EAGAIN)
-		return STREAM_AGAIN;
-	if (errno != EINVAL)
-		return STREAM_ERROR;
 	flow->is_pipe_refused = true;
-	close_pipe(flow);
+	splice_pipe_close(&flow->pipe);
 	return 1; /* nothing was read: the next round goes the other way */
 }
 
@@ -189,14 +142,14 @@ enum flow_result flow_pump(struct flow *flow)
 
 void flow_rest(struct flow *flow)
 {
-	if (flow->n_in_pipe > 0)
+	if (flow->pipe.n_bytes > 0)
 		return;
 	flow->is_worth_pipe = false;
-	close_pipe(flow);
+	splice_pipe_close(&flow->pipe);
 }
 
 void flow_clear(struct flow *flow)
 {
-	close_pipe(flow);
+	splice_pipe_close(&flow->pipe);
 	buffer_clear(&flow->pending);
 }

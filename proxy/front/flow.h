@@ -7,8 +7,8 @@
 
 #include "../base/buffer.h"
 #include "../net/stream.h"
+#include "splice_pipe.h"
 
-#define FLOW_MAX_PIPES 256            /* of the process; further busy flows are copied */
 #define FLOW_BUSY_BYTES (32 * 1024)   /* a read of this size makes a flow worth a pipe */
 #define FLOW_MAX_BYTES_A_TURN (512 * 1024) /* then the others get their turn */
 
@@ -22,8 +22,7 @@ enum flow_result {
 struct flow {
 	struct stream *from, *to; /* borrowed */
 	struct buffer pending;    /* read (or put in before the start) and not yet written */
-	int pipe_read, pipe_write; /* -1: none */
-	size_t n_in_pipe;
+	struct splice_pipe pipe;
 	uint64_t n_bytes;         /* written */
 	bool is_end_read, is_ended;
 	bool is_blocked;

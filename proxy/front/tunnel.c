@@ -94,7 +94,7 @@ static void arm(struct tunnel *tunnel)
 		due = mono_min(due, mono_add_ms(now, WIRE_PEER_CHECK_MS));
 	else if (tunnel->up.is_ended || tunnel->down.is_ended)
 		due = mono_min(due, mono_add_ms(now, ENDED_SIDE_CHECK_MS));
-	else if (tunnel->up.pipe_read >= 0 || tunnel->down.pipe_read >= 0)
+	else if (splice_pipe_is_open(&tunnel->up.pipe) || splice_pipe_is_open(&tunnel->down.pipe))
 		due = mono_min(due, mono_add_ms(now, REST_MS));
 	timer_set(&tunnel->timer, due);
 }
@@ -102,7 +102,7 @@ static void arm(struct tunnel *tunnel)
 static void pump(struct tunnel *tunnel, struct flow *flow)
 {
 	uint64_t before = flow->n_bytes;
-	bool had_pipe = flow->pipe_read >= 0, was_blocked = flow->is_blocked, was_ended = flow->is_ended;
+	bool had_pipe = splice_pipe_is_open(&flow->pipe), was_blocked = flow->is_blocked, was_ended = flow->is_ended;
 	enum flow_result result = flow_pump(flow);
 	if (result == FLOW_FAILED) {
 		end(tunnel, true, true);
@@ -116,7 +116,7 @@ static void pump(struct tunnel *tunnel, struct flow *flow)
 		tunnel->last_moved = clock_now();
 		count_bytes(tunnel);
 	}
-	if (flow->is_blocked != was_blocked || flow->is_ended != was_ended || (flow->pipe_read >= 0) != had_pipe)
+	if (flow->is_blocked != was_blocked || flow->is_ended != was_ended || splice_pipe_is_open(&flow->pipe) != had_pipe)
 		arm(tunnel);
 }
 

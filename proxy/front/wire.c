@@ -158,6 +158,7 @@ void wire_free(struct wire *wire)
 	deferred_cancel(&wire->later);
 	buffer_clear(&wire->input);
 	buffer_clear(&wire->output);
+	splice_pipe_close(&wire->pipe);
 	wire_free_authority(&wire->inner);
 	list_remove(&wire->link);
 	free(wire);
@@ -200,7 +201,7 @@ static void take_accepted(struct wire *wire)
 
 static void finish_flushed(struct wire *wire)
 {
-	if (wire->state != WIRE_BUSY || !wire->is_reply_complete || buffer_length(&wire->output) > 0)
+	if (wire->state != WIRE_BUSY || !wire->is_reply_complete || wire_pending(wire) > 0)
 		return;
 	if (wire->user_ops)
 		wire->user_ops->on_flushed(wire->user);
@@ -241,6 +242,7 @@ void wire_init(struct wire *wire)
 {
 	wire->state = WIRE_ACCEPTED;
 	wire->stream.fd = -1;
+	splice_pipe_init(&wire->pipe);
 	list_append(&wire->front->wires, &wire->link);
 	timer_init(&wire->timer, wire->front->loop, on_due, wire);
 	deferred_init(&wire->later, run_later);

@@ -15,10 +15,12 @@
 #include "../net/stream.h"
 #include "../policy/outcome.h"
 #include "room.h"
+#include "splice_pipe.h"
 
 #define WIRE_HIGH_WATER_BYTES (64 * 1024)
 #define WIRE_LOW_WATER_BYTES (16 * 1024)
 #define WIRE_DIRECT_BYTES (16 * 1024)      /* a piece this large is written from where it is, not copied first */
+#define WIRE_SPLICE_BYTES_A_TURN (512 * 1024) /* of a large body, then the others get their turn */
 #define WIRE_MAX_AHEAD_BYTES (64 * 1024)   /* read ahead of what may be parsed now (pipelining, paused bodies) */
 #define WIRE_PEER_CHECK_MS 25              /* how often a client is looked after while its bytes aren't read */
 #define WIRE_LINGER_MS 1000                /* after our end: how long the client's late bytes are still read away */
@@ -80,6 +82,7 @@ struct wire {
 	struct wire_authority *inner;          /* owns; NULL: an ordinary client */
 	struct buffer input;                   /* read and not yet parsed */
 	struct buffer output;                  /* written and not yet taken by the kernel */
+	struct splice_pipe pipe;               /* a large body on its way; what is inside goes out before `output` */
 	const struct wire_user_ops *user_ops;  /* BUSY: NULL when the room itself has answered */
 	void *user;
 	void *tunnel;                          /* TUNNEL: struct tunnel */
@@ -138,6 +141,9 @@ bool wire_is_peer_gone(struct wire *wire);
 void wire_on_writable(void *owner);
 /* Takes all of prefix, data and suffix (copied or sent). False: enough is pending. */
 bool wire_write_body(struct wire *wire, struct slice prefix, struct slice data, struct slice suffix);
+/* A piece of a large body straight from the origin's socket, at most max bytes: as downstream_ops.splice_body. */
+ssize_t wire_splice(struct wire *wire, struct stream *from, uint64_t max, bool *is_full);
+static inline size_t wire_pending(const struct wire *wire) { return buffer_length(&wire->output) + wire->pipe.n_bytes; }
 void wire_flush(struct wire *wire);
 void wire_expect_flushed(struct wire *wire); /* nothing follows: on_flushed comes when the last byte is out */
 

@@ -5,6 +5,7 @@
 static void note_gone(struct wire *wire)
 {
 	buffer_clear(&wire->output);
+	splice_pipe_close(&wire->pipe);
 	if (wire->is_gone || wire->is_gone_due)
 		return;
 	wire->is_gone_due = true;
@@ -58,36 +59,86 @@ bool wire_write_body(struct wire *wire, struct slice prefix, struct slice data, 
 	return false;
 }
 
+/* What the kernel takes of pipe and output, in this order. False: the client is gone. */
+static bool write_pending(struct wire *wire)
+{
+	uint64_t n_moved = 0;
+	if (wire->pipe.n_bytes > 0) {
+		int result = splice_pipe_drain(&wire->pipe, wire->stream.fd, &n_moved);
+		if (result == 0)
+			return true;
+		if (result < 0)
+			return false;
+	}
+	size_t pending = buffer_length(&wire->output);
+	if (pending == 0)
+		return true;
+	ssize_t written = stream_write(&wire->stream, buffer_start(&wire->output), pending);
+	if (written > 0)
+		buffer_consume(&wire->output, (size_t)written);
+	return written != STREAM_ERROR;
+}
+
 void wire_flush(struct wire *wire)
 {
-	size_t pending = buffer_length(&wire->output);
-	if (pending == 0 || wire->stream.is_write_wanted || !stream_is_open(&wire->stream))
+	if (wire_pending(wire) == 0 || wire->stream.is_write_wanted || !stream_is_open(&wire->stream))
 		return;
-	ssize_t written = stream_write(&wire->stream, buffer_start(&wire->output), pending);
-	if (written == STREAM_ERROR) {
+	if (!write_pending(wire)) {
 		note_gone(wire);
 		return;
 	}
-	if (written > 0)
-		buffer_consume(&wire->output, (size_t)written);
-	if (buffer_length(&wire->output) > 0) {
+	if (wire_pending(wire) > 0) {
 		stream_want_write(&wire->stream);
 	} else if (wire->is_reply_complete) {
 		wire->is_flushed_due = true;
 		wire_do_later(wire);
 	}
-	if (wire->is_full && buffer_length(&wire->output) <= WIRE_LOW_WATER_BYTES) {
+	if (wire->is_full && wire_pending(wire) <= WIRE_LOW_WATER_BYTES) {
 		wire->is_full = false;
 		wire->is_writable_due = true;
 		wire_do_later(wire);
 	}
 }
 
+static ssize_t splice_once(struct wire *wire, struct stream *from, uint64_t max)
+{
+	ssize_t n = splice_pipe_fill(&wire->pipe, from->fd, max < SPLICE_PIPE_BYTES ? (size_t)max : SPLICE_PIPE_BYTES);
+	if (n <= 0)
+		return n;
+	if (!write_pending(wire))
+		note_gone(wire);
+	return n;
+}
+
+ssize_t wire_splice(struct wire *wire, struct stream *from, uint64_t max, bool *is_full)
+{
+	if (from->tls || wire->stream.tls)
+		return SPLICE_IMPOSSIBLE;
+	wire_flush(wire);
+	if (wire_pending(wire) > 0 || wire->is_gone_due ||
+	    (!splice_pipe_is_open(&wire->pipe) && !splice_pipe_open(&wire->pipe)))
+		return SPLICE_IMPOSSIBLE;
+	uint64_t moved = 0;
+	ssize_t n = STREAM_AGAIN;
+	while (moved < max && moved < WIRE_SPLICE_BYTES_A_TURN && wire_pending(wire) == 0 && !wire->is_gone_due) {
+		n = splice_once(wire, from, max - moved);
+		if (n <= 0)
+			break;
+		moved += (uint64_t)n;
+	}
+	if (wire_pending(wire) > 0) {
+		wire->is_full = *is_full = true;
+		stream_want_write(&wire->stream);
+	}
+	/* What ended it, if not success, is still there to be met at the next call. */
+	return moved > 0 ? (ssize_t)moved : n;
+}
+
 void wire_expect_flushed(struct wire *wire)
 {
 	wire->is_reply_complete = true;
 	wire->since = clock_now();
-	if (buffer_length(&wire->output) > 0)
+	if (wire_pending(wire) > 0)
 		return; /* wire_flush or on_writable will see */
 	wire->is_flushed_due = true;
 	wire_do_later(wire);

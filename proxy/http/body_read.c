@@ -1,5 +1,6 @@
 #include "body_read.h"
 
+#include "../base/check.h"
 #include "head_read.h"
 #include "octet.h"
 
@@ -188,4 +189,17 @@ enum read_event body_reader_next(struct body_reader *reader, struct head *traile
 		++*at;
 		--*left;
 	}
+}
+
+uint64_t body_reader_length_left(const struct body_reader *reader)
+{
+	return reader->framing == BODY_LENGTH && reader->state == BODY_IN_DATA ? reader->n_left : 0;
+}
+
+void body_reader_skip(struct body_reader *reader, uint64_t n)
+{
+	CHECK(n <= body_reader_length_left(reader));
+	reader->n_left -= n;
+	if (reader->n_left == 0)
+		reader->state = BODY_AT_END;
 }

@@ -228,6 +228,17 @@ enum read_event response_reader_next(struct response_reader *reader, const char 
 	return READ_ERROR;
 }
 
+uint64_t response_reader_length_left(const struct response_reader *reader)
+{
+	bool is_in_body = reader->stage == AT_BODY && reader->response->framing == BODY_LENGTH;
+	return is_in_body ? body_reader_length_left(&reader->body) : 0;
+}
+
+void response_reader_skip(struct response_reader *reader, uint64_t n)
+{
+	body_reader_skip(&reader->body, n);
+}
+
 enum read_event response_reader_eof(struct response_reader *reader, bool is_clean)
 {
 	struct slice nothing = {"", 0};

@@ -43,6 +43,11 @@ void response_reader_clear(struct response_reader *reader);
 
 enum read_event response_reader_next(struct response_reader *reader, const char **at, size_t *left, struct slice *body);
 
+/* Bytes of a body of known length that are still to come; 0 before the head, in other framings and at the end. */
+uint64_t response_reader_length_left(const struct response_reader *reader);
+/* n of them, at most that many, have gone another way (spliced). When none is left the next call of _next says READ_END. */
+void response_reader_skip(struct response_reader *reader, uint64_t n);
+
 /*
  * The peer ended its side. is_clean: a FIN on plain TCP or close_notify on TLS. READ_END when that completes the message
  * (BODY_UNTIL_CLOSE and clean), READ_ERROR otherwise (has_bytes and whether the head was complete tell how far it came).

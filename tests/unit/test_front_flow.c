@@ -160,7 +160,7 @@ static void run_until_blocked(struct bench *bench, size_t *sent, size_t total)
 	}
 	assert_int_equal(result, FLOW_BLOCKED);
 	assert_false(bench->from.is_reading);
-	assert_true(buffer_length(&bench->flow.pending) + bench->flow.n_in_pipe <= LOOP_SCRATCH_BYTES);
+	assert_true(buffer_length(&bench->flow.pending) + bench->flow.pipe.n_bytes <= LOOP_SCRATCH_BYTES);
 }
 
 static void run_big(bool refuses_pipe)
@@ -175,7 +175,7 @@ static void run_big(bool refuses_pipe)
 	while (received < total) {
 		feed(&bench, &sent, total);
 		assert_int_not_equal(flow_pump(&bench.flow), FLOW_FAILED);
-		used_pipe |= bench.flow.pipe_read >= 0;
+		used_pipe |= bench.flow.pipe.read_end >= 0;
 		drain(&bench, &received);
 	}
 	assert_int_equal(bench.flow.n_bytes, total);
@@ -183,7 +183,7 @@ static void run_big(bool refuses_pipe)
 	assert_int_equal(flow_pump(&bench.flow), FLOW_WAITING);
 	assert_true(bench.from.is_reading);
 	flow_rest(&bench.flow);
-	assert_int_equal(bench.flow.pipe_read, -1);
+	assert_int_equal(bench.flow.pipe.read_end, -1);
 	tear_down(&bench);
 }
 

@@ -341,6 +341,50 @@ static void an_end_without_a_byte_says_so(void **state)
 	response_clear(&response);
 }
 
+/* Part of a body may be taken from the socket by somebody else: the reader counts it, and nothing but the rest is left. */
+static void a_body_of_known_length_may_be_skipped(void **state)
+{
+	struct response response;
+	struct response_reader reader;
+	const char *at = "HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nab";
+	size_t left = strlen(at);
+	struct slice body;
+
+	(void)state;
+	response_init(&response);
+	response_reader_init(&reader, &response, FEED_LIMIT, false, false, false);
+	assert_int_equal(response_reader_length_left(&reader), 0);
+	assert_int_equal(response_reader_next(&reader, &at, &left, &body), READ_HEAD);
+	assert_int_equal(response_reader_next(&reader, &at, &left, &body), READ_BODY);
+	assert_int_equal(response_reader_length_left(&reader), 8);
+	response_reader_skip(&reader, 5);
+	assert_int_equal(response_reader_length_left(&reader), 3);
+	assert_int_equal(response_reader_next(&reader, &at, &left, &body), READ_MORE);
+	response_reader_skip(&reader, 3);
+	assert_int_equal(response_reader_next(&reader, &at, &left, &body), READ_END);
+	assert_int_equal(response_reader_length_left(&reader), 0);
+	response_reader_clear(&reader);
+	response_clear(&response);
+}
+
+static void only_a_known_length_can_be_skipped(void **state)
+{
+	struct response response;
+	struct response_reader reader;
+	const char *at = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nff\r\nab";
+	size_t left = strlen(at);
+	struct slice body;
+
+	(void)state;
+	response_init(&response);
+	response_reader_init(&reader, &response, FEED_LIMIT, false, false, false);
+	assert_int_equal(response_reader_next(&reader, &at, &left, &body), READ_HEAD);
+	assert_int_equal(response_reader_next(&reader, &at, &left, &body), READ_BODY);
+	assert_int_equal(response_reader_length_left(&reader), 0);
+	response_reader_clear(&reader);
+	response_clear(&response);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -354,6 +398,8 @@ int main(void)
 		cmocka_unit_test(a_large_head_is_read_whole),
 		cmocka_unit_test(bytes_after_the_end_stay),
 		cmocka_unit_test(an_end_without_a_byte_says_so),
+		cmocka_unit_test(a_body_of_known_length_may_be_skipped),
+		cmocka_unit_test(only_a_known_length_can_be_skipped),
 	};
 	return cmocka_run_group_tests_name("http response", tests, NULL, NULL);
 }
