@@ -75,7 +75,8 @@ void addresses_learn(struct conn *conn, struct mono now); /* just connected */
 void addresses_forget(struct origin *origin);
 
 /* idle.c */
-struct conn *idle_take(struct origin *origin, const struct lease_order *order, struct mono now); /* still IDLE; NULL: none is fit */
+/* Still IDLE; NULL: none is fit for it. */
+struct conn *idle_take(struct origin *origin, const struct lease_order *order, struct mono now);
 /* LEASED -> IDLE; false: it can't be kept and is still LEASED. */
 bool idle_park(struct conn *conn, int64_t keep_alive_timeout_ms, struct mono now);
 void idle_trim(struct origin *origin);       /* closes what is above max_idle and max_connections, oldest first */
