@@ -26,10 +26,12 @@ class Frozen:
 
 @pytest.mark.parametrize("method", ["GET", "PUT", "POST"])
 @pytest.mark.parametrize("first", ["request", "stray"])
-def test_bytes_on_an_idle_connection_are_never_the_next_answer(proxy, origin, method, first):
+@pytest.mark.parametrize("is_tls", [False, True], ids=["clear", "tls"])
+def test_bytes_on_an_idle_connection_are_never_the_next_answer(proxy, origin, authority, method, first, is_tls):
     """Also when the proxy learns of them in the same moment as of the next request."""
-    u = origin(lambda x: x.reply(200, b"%d" % x.k))
-    p = proxy()
+    u = origin(lambda x: x.reply(200, b"%d" % x.k), tls=authority.server() if is_tls else None)
+    tls = {"originate": "on", "ca_file": authority.ca} if is_tls else {}
+    p = proxy(upstreams=[{"name": "u", "match": {"hosts": ["127.0.0.1"]}, "tls": tls}])
     with p.client() as c:
         assert c.get(u.url("/1")).body == b"1"
         time.sleep(0.03)
