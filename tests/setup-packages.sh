@@ -1,5 +1,5 @@
 #!/bin/sh
-# Installs what is missing of Debian's packages. Groups: build test checks demo (default: build test checks).
+# Installs what is missing of Debian's packages. Groups: build test checks demo packaging bench (default: build test checks).
 # A package that is there isn't touched, and with all of them there apt-get isn't even asked, so this works offline.
 set -eu
 
@@ -8,6 +8,8 @@ test='libcmocka-dev python3 python3-pytest python3-aiohttp python3-requests pyth
 	python3-yaml python3-dnslib python3-websockets curl wget nginx-light openssl procps varnish'
 checks='clang valgrind shellcheck mandoc prometheus git'
 demo='curl python3'
+packaging='dpkg-dev debhelper fakeroot lintian systemd podman buildah runc catatonit netavark mmdebstrap file binutils curl
+	qemu-user-static'
 
 [ $# -gt 0 ] || set -- build test checks
 wanted=''
@@ -17,9 +19,10 @@ for group in "$@"; do
 	test) wanted="$wanted $test" ;;
 	checks) wanted="$wanted $checks" ;;
 	demo) wanted="$wanted $demo" ;;
+	packaging) wanted="$wanted $packaging" ;;
 	bench) wanted="$wanted wrk haproxy nginx-light python3" ;;
 	*)
-		echo "usage: $0 [build] [test] [checks] [demo] [bench]" >&2
+		echo "usage: $0 [build] [test] [checks] [demo] [packaging] [bench]" >&2
 		exit 2
 		;;
 	esac

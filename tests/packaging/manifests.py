@@ -368,16 +368,17 @@ def run_mutants(file, command):
     with open(file, encoding="utf-8") as stream:
         source = stream.read()
     n, survived, also = 0, [], 0
-    for what, mutant in mutants(source):
-        assert mutant != source, what
-        n += 1
-        if not faults_of(mutant):
-            survived.append(what)
+    with tempfile.TemporaryDirectory() as folder:
+        for what, mutant in mutants(source):
+            assert mutant != source, what
+            n += 1
+            if not faults_of(mutant):
+                survived.append(what)
+            with open(f"{folder}/{n}.yaml", "w", encoding="utf-8") as stream:
+                stream.write(mutant)
         if command:
-            with tempfile.NamedTemporaryFile("w", suffix=".yaml") as copy_:
-                copy_.write(mutant)
-                copy_.flush()
-                also += subprocess.run([*command, copy_.name], capture_output=True).returncode != 0
+            said = subprocess.run([*command, *(f"{folder}/{i + 1}.yaml" for i in range(n))], capture_output=True, text=True).stdout
+            also = sum(f"{folder}/{i + 1}.yaml: " in said for i in range(n))
     print(f"{n - len(survived)} of {n} mutants caught" + (f", {also} by the API's own types as well" if command else ""))
     for what in survived:
         print(f"  not caught: {what}")
