@@ -3,6 +3,8 @@
 # work tree isn't touched; the same commit and the same packages give the same bytes.
 set -eu
 build=$1 version=$2
+# A BUILD that the calling make was given is none of the package's business: it would clean that folder.
+unset MAKEFLAGS MFLAGS MAKEOVERRIDES MAKELEVEL
 cd "$(dirname "$0")/../.."
 work=$build/deb
 
