@@ -79,6 +79,10 @@ void conclude_attempt(struct exchange *exchange, struct attempt *attempt, enum o
 	if (outcome == OUTCOME_RESPONSE)
 		label = label_of_status(status);
 	metrics->attempts[label]++;
+	if (attempt == exchange->attempt && exchange->is_main_a_hedge) {
+		metrics->hedges_lost++; /* it took a failed attempt's place and came to no head either */
+		exchange->is_main_a_hedge = false;
+	}
 	if (mono_is_set(attempt->began)) {
 		struct mono ended = mono_is_set(attempt->ended) ? attempt->ended : clock_now();
 		histogram_observe_us(&metrics->attempt_seconds, mono_elapsed_us(attempt->began, ended));

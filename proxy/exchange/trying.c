@@ -178,13 +178,27 @@ struct mono trying_hedge_at(const struct exchange *exchange)
 	return hedge_at(&exchange->policy->hedge, &facts);
 }
 
+/* A hedge is there to be quick: it doesn't wait for its place in the rate, and never goes without one. */
+static enum hedge_verdict decide_hedge(struct exchange *exchange, const struct hedge_facts *facts, struct mono now)
+{
+	const struct policy *policy = exchange->policy;
+	struct origin *origin = exchange->origin;
+	bool takes_rate = policy->rate_limit.is_on && mono_reached(hedge_at(&policy->hedge, facts), now);
+	if (takes_rate && rate_take(&origin->rate, &policy->rate_limit, 0, now) < 0)
+		return HEDGE_NEVER;
+	enum hedge_verdict verdict = hedge_decide(&policy->hedge, &policy->retry.budget, facts, &origin->budget, now);
+	if (takes_rate && verdict != HEDGE_SEND)
+		rate_give_back(&origin->rate, &policy->rate_limit);
+	return verdict;
+}
+
 void trying_hedge(struct exchange *exchange, struct mono now)
 {
 	if (!exchange->origin)
 		return;
 	struct hedge_facts facts = hedge_facts_of(exchange, now);
 	const struct policy *policy = exchange->policy;
-	switch (hedge_decide(&policy->hedge, &policy->retry.budget, &facts, &exchange->origin->budget, now)) {
+	switch (decide_hedge(exchange, &facts, now)) {
 	case HEDGE_WAIT:
 		return;
 	case HEDGE_NEVER:

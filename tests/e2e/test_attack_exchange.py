@@ -3,7 +3,7 @@ import socket
 import time
 
 import pytest
-from harness import Client, reply, rst
+from harness import Client, delay, reply, rst
 
 
 def narrow(address, room=4096):
@@ -118,3 +118,31 @@ def test_half_closed_tunnel_with_a_slow_reader_gets_everything(proxy, origin, si
         got += piece
     assert got == data
     c.close()
+
+
+HEDGING = {"hedge": {"after": "30ms", "max": 1}, "retry": {"backoff": {"base": "5ms", "jitter": "none"}}}
+
+
+def test_a_hedge_keeps_to_the_rate(proxy, origin):
+    """One request a second: a hedge 30 ms after the first attempt would be the second one."""
+    u = origin(delay(0.3, reply(200, b"slow")), reply(200, b"hedge"))
+    p = proxy(defaults={**HEDGING, "rate_limit": {"per_second": 1, "burst": 1}})
+    response = p.get(u.url())
+    assert (response.body, response.attempts, u.n) == (b"slow", 1, 1)
+
+
+def test_a_hedge_goes_while_the_rate_has_room(proxy, origin):
+    u = origin(delay(0.3, reply(200, b"slow")), reply(200, b"hedge"), reply(200, b"third"))
+    p = proxy(defaults={**HEDGING, "rate_limit": {"per_second": 1, "burst": 2}, "timeouts": {"pool_wait": "50ms"}})
+    assert p.get(u.url()).body == b"hedge"
+    assert p.get(u.url()).status == 503, "the hedge took the second place"
+    assert u.n == 2
+
+
+def test_a_hedge_that_took_over_and_failed_is_counted(proxy, origin):
+    u = origin(lambda x: (x.sleep(0.06), x.reset()), lambda x: (x.sleep(0.1), x.reset()), reply(200, b"third"))
+    p = proxy(defaults=HEDGING)
+    response = p.get(u.url())
+    assert (response.body, response.attempts) == (b"third", 3)
+    assert p.metric("evenkeel_hedges_total", won="false") == 1
+    assert p.metric("evenkeel_hedges_total", won="true") == 0
