@@ -11,7 +11,7 @@
 #include "tls_private.h"
 
 #define MAX_PEERS 256
-#define MAX_SESSIONS_OF_PEER 4
+#define MAX_SESSIONS_OF_PEER 32 /* as many connections as may be opened at once and find a ticket each */
 
 struct session_entry {
 	struct list link;
