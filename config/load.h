@@ -55,6 +55,14 @@ struct config *config_load(const char *path, struct fault_list *faults);
 struct config *config_load_text(const char *name, const char *text, size_t length, struct fault_list *faults);
 
 /*
+ * A fault of a loaded config that only its user can find, such as a certificate that can't be read: an error more in
+ * faults, which are those of its config_load, at the place of that key of the upstream (or of the upstream itself when
+ * the file doesn't set it), sorted in.
+ */
+void config_add_fault(const struct config *config, const struct upstream_def *upstream, const char *key_path,
+		      const char *message, struct fault_list *faults);
+
+/*
  * Where an effective value came from: the line of the policy file that set it, in whichever scope that was; 0: built
  * in. owner is the struct that holds the value: &config->global, a struct policy of this config, an upstream or a
  * route.

@@ -332,3 +332,14 @@ void validate_config(const struct config *config, struct fault_list *faults)
 	validate_limits(config, faults);
 	validate_routes(config, faults);
 }
+
+void config_add_fault(const struct config *config, const struct upstream_def *upstream, const char *key_path,
+	const char *message, struct fault_list *faults)
+{
+	struct spot spot = upstream_spot(config, upstream, key_path);
+
+	if (spot.line == 0)
+		spot = origins_find(config, upstream)->self;
+	fault_add(faults, FAULT_ERROR, place_of(spot, 0), "%s", message);
+	fault_list_sort(faults);
+}

@@ -25,14 +25,9 @@ static int run_check(const struct cli *cli)
 	struct fault_list faults;
 	fault_list_init(&faults);
 	struct config *config = config_load(cli->options.config_path, &faults);
-	bool is_good = config != NULL;
+	uint64_t *identities = config ? proxy_check_tls(config, &faults) : NULL;
+	bool is_good = identities != NULL;
 	check_print(stdout, &faults, cli->as_json);
-	char error[512];
-	uint64_t *identities = is_good ? proxy_check_tls(config, error, sizeof(error)) : NULL;
-	if (is_good && !identities) {
-		is_good = false;
-		fprintf(stderr, "%s\n", error);
-	}
 	free(identities);
 	fault_list_clear(&faults);
 	config_unref(&config);

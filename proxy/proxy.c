@@ -120,7 +120,9 @@ static bool load_first(struct proxy *proxy, char *error, size_t error_capacity)
 	struct fault_list faults;
 	fault_list_init(&faults);
 	proxy->config = config_load(proxy->options->config_path, &faults);
-	if (!proxy->config) {
+	if (proxy->config)
+		proxy->tls_identities = proxy_check_tls(proxy->config, &faults);
+	if (!proxy->tls_identities) {
 		check_print(stderr, &faults, false);
 		snprintf(error, error_capacity, "%s: %zu fault%s (evenkeel check shows them)", proxy->options->config_path,
 			 faults.n_errors, faults.n_errors == 1 ? "" : "s");
@@ -130,7 +132,7 @@ static bool load_first(struct proxy *proxy, char *error, size_t error_capacity)
 		proxy_log_warnings(&faults);
 	}
 	fault_list_clear(&faults);
-	return proxy->config != NULL;
+	return proxy->tls_identities != NULL;
 }
 
 static void on_files_changed(void *owner)
@@ -158,9 +160,6 @@ static bool start(struct proxy *proxy, char *error, size_t error_capacity)
 {
 	log_open(STDERR_FILENO);
 	if (!proxy_take_options(proxy, error, error_capacity) || !load_first(proxy, error, error_capacity))
-		return false;
-	proxy->tls_identities = proxy_check_tls(proxy->config, error, error_capacity);
-	if (!proxy->tls_identities)
 		return false;
 	raise_descriptor_limit(proxy->config);
 	proxy->loop = loop_new();

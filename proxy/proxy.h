@@ -73,8 +73,8 @@ void proxy_apply_options(const struct proxy *proxy, struct config *config);
 bool proxy_reload(struct proxy *proxy, struct buffer *json);
 void proxy_watch(struct proxy *proxy); /* watches the files of the config in force, or none when `watch` is off */
 /* Can every upstream's certificates and keys be read, and do they belong together? The identity of each one's TLS, in the order
- * of config->upstreams (the caller frees it), or NULL: error says which can't. */
-uint64_t *proxy_check_tls(const struct config *config, char *error, size_t error_capacity);
+ * of config->upstreams (the caller frees it), or NULL: faults, those of its config_load, tell which can't. */
+uint64_t *proxy_check_tls(const struct config *config, struct fault_list *faults);
 void proxy_log_warnings(const struct fault_list *faults);
 
 #endif

@@ -143,31 +143,34 @@ static void swap_in(struct proxy *proxy, struct config *fresh, uint64_t *identit
 	process_metrics.reload_last_success_wall_ms = clock_wall_ms();
 }
 
-/* Each context is kept until all are made: upstreams of the same kind share one, and the system's store is read once. */
-static bool make_contexts(const struct config *config, struct tls_context **contexts, char *error, size_t error_capacity)
+static void add_tls_fault(const struct config *config, const struct upstream_def *upstream, const char *why,
+			  struct fault_list *faults)
 {
-	for (size_t i = 0; i < config->n_upstreams; i++) {
-		const struct upstream_def *upstream = &config->upstreams[i];
-		char why[256];
-		contexts[i] = tls_context_get(&upstream->tls, why, sizeof(why));
-		if (contexts[i])
-			continue;
-		snprintf(error, error_capacity, "%s:%u: upstream %s: tls: %s", config->path ? config->path : "",
-			 upstream->line, upstream->name, why);
-		return false;
-	}
-	return true;
+	char key[64], message[384];
+	/* It begins with the key that is at fault: "tls.ca_file: ...". */
+	snprintf(key, sizeof(key), "%.*s", (int)strcspn(why, ":"), why);
+	snprintf(message, sizeof(message), "upstream %s: %s", upstream->name, why);
+	config_add_fault(config, upstream, key, message, faults);
 }
 
-uint64_t *proxy_check_tls(const struct config *config, char *error, size_t error_capacity)
+uint64_t *proxy_check_tls(const struct config *config, struct fault_list *faults)
 {
+	/* Each is kept until all are made: upstreams of the same kind share one, and the system's store is read once. */
 	struct tls_context **contexts = xcalloc(config->n_upstreams + 1, sizeof(*contexts));
 	uint64_t *identities = xcalloc(config->n_upstreams + 1, sizeof(*identities));
-	bool is_good = make_contexts(config, contexts, error, error_capacity);
+	bool is_good = true;
 	for (size_t i = 0; i < config->n_upstreams; i++) {
-		identities[i] = is_good ? tls_context_identity(contexts[i]) : 0;
-		tls_context_unref(&contexts[i]);
+		char why[320];
+		contexts[i] = tls_context_get(&config->upstreams[i].tls, why, sizeof(why));
+		if (contexts[i]) {
+			identities[i] = tls_context_identity(contexts[i]);
+			continue;
+		}
+		add_tls_fault(config, &config->upstreams[i], why, faults);
+		is_good = false;
 	}
+	for (size_t i = 0; i < config->n_upstreams; i++)
+		tls_context_unref(&contexts[i]);
 	free(contexts);
 	if (!is_good) {
 		free(identities);
@@ -217,29 +220,37 @@ static void announce(struct proxy *proxy, struct config *fresh, uint64_t *identi
 	change_list_clear(&changes);
 }
 
-static void refuse_faults(const char *path, const struct fault_list *faults, struct buffer *json)
+static bool refuse_faults(const char *path, const struct fault_list *faults, struct buffer *json)
 {
-	char error[512];
+	char error[768];
 	log_faults(faults, FAULT_ERROR);
 	if (json)
 		faults_to_json(json, faults);
-	snprintf(error, sizeof(error), "%zu fault%s in %s; the old policies stay in force", faults->n_errors,
-		 faults->n_errors == 1 ? "" : "s", path);
-	refuse(error, json);
+	const struct fault *first = faults->items; /* errors and warnings are sorted by line */
+	while (first->severity != FAULT_ERROR)
+		first++;
+	if (faults->n_errors == 1)
+		snprintf(error, sizeof(error), "%s:%u: %.512s; the old policies stay in force", path, first->line, first->message);
+	else
+		snprintf(error, sizeof(error), "%zu faults in %s; the old policies stay in force", faults->n_errors, path);
+	return refuse(error, json);
 }
 
-static bool judge_and_swap(struct proxy *proxy, struct config *fresh, const struct fault_list *faults,
-			   struct buffer *json)
+static bool judge_and_swap(struct proxy *proxy, struct config *fresh, struct fault_list *faults, struct buffer *json)
 {
 	char why[384], error[512];
 	proxy_apply_options(proxy, fresh);
-	uint64_t *identities = proxy_check_tls(fresh, why, sizeof(why));
+	uint64_t *identities = proxy_check_tls(fresh, faults);
 	if (identities && front_apply(proxy->front, fresh, why, sizeof(why))) {
 		announce(proxy, fresh, identities, faults, json);
 		return true;
 	}
-	snprintf(error, sizeof(error), "%s; the old policies stay in force", why);
-	refuse(error, json);
+	if (identities) {
+		snprintf(error, sizeof(error), "%s; the old policies stay in force", why);
+		refuse(error, json);
+	} else {
+		refuse_faults(proxy->options->config_path, faults, json);
+	}
 	free(identities);
 	config_unref(&fresh);
 	return false;
@@ -248,14 +259,10 @@ static bool judge_and_swap(struct proxy *proxy, struct config *fresh, const stru
 static bool read_judge_swap(struct proxy *proxy, const char *path, struct buffer *json)
 {
 	struct fault_list faults;
-	bool is_good = false;
 	fault_list_init(&faults);
 	watch_look(proxy->watch); /* what is written from now on is news */
 	struct config *fresh = config_load(path, &faults);
-	if (fresh)
-		is_good = judge_and_swap(proxy, fresh, &faults, json);
-	else
-		refuse_faults(path, &faults, json);
+	bool is_good = fresh ? judge_and_swap(proxy, fresh, &faults, json) : refuse_faults(path, &faults, json);
 	fault_list_clear(&faults);
 	return is_good;
 }

@@ -92,6 +92,29 @@ def test_json_and_text_agree(kind):
         assert text.returncode == machine.returncode == (1 if said["errors"] else 0)
 
 
+def test_files_that_are_named_are_faults_like_others(tmp_path):
+    """All of them in one pass, each at its key, in both forms."""
+    (tmp_path / "empty.pem").write_text("")
+    file = tmp_path / "p.yaml"
+    file.write_text(f"""\
+limits: {{request_buffer: 2MiB, buffered_bytes: 1MiB}}
+upstreams:
+  - name: a
+    match: {{hosts: [a.test]}}
+    tls:
+      ca_file: {tmp_path}/empty.pem
+  - {{name: b, match: {{hosts: [b.test]}}, tls: {{ca_file: {tmp_path}/none.pem}}}}
+""")
+    said = json.loads(check(file, "--format", "json").stdout)
+    assert (said["errors"], said["warnings"]) == (2, 1)
+    assert [(each["severity"], each["line"], each["column"], each["message"].split(": ")[:2]) for each in said["faults"]] == [
+        ("warning", 1, 10, ["limits.request_buffer is over limits.buffered_bytes, which holds for all requests together"]),
+        ("error", 6, 7, ["upstream a", "tls.ca_file"]), ("error", 7, 47, ["upstream b", "tls.ca_file"])]
+    done = check(file)
+    assert done.returncode == 1 and done.stderr == "" and "\n    6 |       ca_file: " in done.stdout
+    assert done.stdout.endswith(f"2 errors and 1 warning in {file}\n"), done.stdout
+
+
 # --- hostile files
 
 def bomb(depth, width):

@@ -164,7 +164,10 @@ def test_certificates_that_can_not_be_read_change_nothing(proxy, authority, tmp_
     for path in (file, tmp_path / "none.pem"):
         p.write({"unmatched": "deny", "upstreams": [{**A, "tls": {"originate": "on", "ca_file": str(path)}}]})
         r = p.ask("/reload", "POST")
-        assert r.status == 422 and "tls" in r.json()["message"] and path.name in r.json()["message"]
+        errors = [each for each in r.json()["faults"] if each["severity"] == "error"]
+        assert r.status == 422 and len(errors) == 1 and errors[0]["message"].startswith(f"upstream a: tls.ca_file: {path}: ")
+        with open(p.file, encoding="utf-8") as stream:
+            assert "ca_file:" in stream.read().split("\n")[errors[0]["line"] - 1]
         assert "unmatched: allow" in p.ask("/config").text
     shutil.copy(authority.ca, file)
     p.write({"upstreams": [{**A, "tls": {"originate": "on", "ca_file": str(file)}}]})

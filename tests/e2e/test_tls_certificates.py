@@ -262,7 +262,7 @@ def test_bad_files_are_named_before_anything_runs(tmp_path, authority):
             done = run_evenkeel(*command)
             assert done.returncode == 1, (words, done)
             assert words in done.stdout + done.stderr, (words, done)
-            assert f"{file}:2:" in done.stdout + done.stderr
+            assert f"{file}:4:" in done.stdout + done.stderr
 
 
 # --- ours
