@@ -158,9 +158,8 @@ static const char *judge_framing(struct request *request, const struct known_fie
 static enum read_event take_head(struct request_reader *reader)
 {
 	struct request *request = reader->request;
-	struct second_look look = {.is_response = false};
+	struct second_look look = {.is_response = false, .method_length = request->method.length};
 	struct known_fields known;
-	bool is_unknown_method;
 	const char *fault;
 
 	settle_slices(request);
@@ -170,9 +169,9 @@ static enum read_event take_head(struct request_reader *reader)
 	if ((fault = target_parse(request->target_text, request->is_connect, &request->target)) ||
 		(fault = check_host(request, &known)) || (fault = judge_framing(request, &known, &look)))
 		return fail(reader, 400, fault);
-	fault = second_look_at_head(&request->head, &look, &is_unknown_method);
-	if (is_unknown_method || slice_equals(request->method, SLICE("PRI")))
-		return fail(reader, 501, "unknown method (RFC 9110 9.1)");
+	if (slice_equals(request->method, SLICE("PRI")))
+		return fail(reader, 501, "the method of HTTP/2's preface (RFC 9113 3.4)");
+	fault = second_look_at_head(&request->head, &look);
 	if (fault)
 		return fail(reader, 400, fault);
 	if (request->target.form == TARGET_ASTERISK && !slice_equals(request->method, SLICE("OPTIONS")))
