@@ -117,7 +117,7 @@ static bool judge_connect(struct client *client, struct refusal *refusal)
 		return false;
 	}
 	*refusal = (struct refusal){
-		.status = 403, .error = "http_request_denied", .must_close = true,
+		.status = 403, .error = "http_request_denied",
 		.upstream = client->order.match.upstream->name,
 		.detail = "CONNECT to this port is not allowed: add it to egress.connect_ports or to an upstream's "
 			  "match.ports, or set egress.tunnel_http: on",

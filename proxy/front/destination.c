@@ -245,10 +245,7 @@ static bool find_by_connect(struct client *client, const struct request *request
 	order->is_tls = false;
 	order->host_field = request->target_text;
 	find_match(client, order->host, order->port);
-	if (find_route(client, request, refusal))
-		return true;
-	refusal->must_close = true;
-	return false;
+	return find_route(client, request, refusal);
 }
 
 bool destination_find(struct client *client, struct refusal *refusal)

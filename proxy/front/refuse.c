@@ -60,8 +60,9 @@ static void record(struct wire *wire, struct slice request_id, struct slice url,
 void refuse_request(struct wire *wire, struct slice request_id, struct slice url, const struct refusal *refusal)
 {
 	const struct request *request = &wire->message->request;
-	bool must_close = refusal->must_close || !wire->is_request_complete || wire->front->room->is_draining ||
-			  wire->is_closing_soon;
+	/* What follows a CONNECT was meant for the tunnel: it must never be taken for the next request. */
+	bool must_close = refusal->must_close || request->is_connect || !wire->is_request_complete ||
+			  wire->front->room->is_draining || wire->is_closing_soon;
 	struct reply_facts facts = {
 		.status = refusal->status,
 		.error = refusal->error,

@@ -81,6 +81,20 @@ def test_bytes_after_a_refused_connect_are_not_http(proxy, origin):
     assert u.k == 0
 
 
+def test_every_refusal_of_a_connect_closes(proxy, origin):
+    u = origin(reply(200))
+    p = proxy(**OPEN)
+    smuggled = f"GET {u.url('/smuggled')} HTTP/1.1\r\nHost: x\r\n\r\n".encode()
+    with p.client() as c:
+        problem(connect(c, u.authority, "Evenkeel-Timeout: soon\r\n", then=smuggled), 400, "http_request_error")
+        assert c.closed()
+    with p.client() as c:
+        via = c.get(u.url("/")).header("Via")
+        problem(connect(c, u.authority, f"Via: {via}\r\n", then=smuggled), 502, "proxy_loop_detected")
+        assert c.closed()
+    assert u.n == 1
+
+
 # case I5
 def test_half_close_is_carried_through(proxy, origin):
     def serve(conn):
