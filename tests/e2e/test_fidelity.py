@@ -398,6 +398,64 @@ def test_other_spellings_of_expect(proxy, origin, value):
     assert (r.status, r.body) in ((200, b"hello"), (417, r.body))
 
 
+# --- over several attempts
+
+def test_expected_body_over_two_attempts(proxy, origin):
+    """Refused before its body, repeated, and only then wanted: one 100 for the client, one body for the origin."""
+    def serve(conn):
+        while (request := conn.read_head()) is not None:
+            assert request.header("Expect") == "100-continue"
+            if request.n == 1:
+                conn.send(b"HTTP/1.1 503 No\r\nContent-Length: 2\r\n\r\nno")
+                conn.hold()
+            conn.send(b"HTTP/1.1 100 Continue\r\n\r\n")
+            conn.read_body(request)
+            conn.send(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n" + request.body)
+    u = origin(on_connection=serve)
+    with proxy().client() as c:
+        c.send(lines(u, "PUT", more=b"Expect: 100-continue\r\nContent-Length: 5\r\n"))
+        assert c.head().status == 100
+        r = c.send("hello").response()
+        assert (r.status, r.body, r.attempts, r.interim) == (200, b"hello", 2, [])
+    assert u.k == 2, "a connection on which a body is outstanding is not used again"
+
+
+def test_chunked_body_and_trailers_are_repeated_whole(proxy, origin):
+    u = origin(reply(503), reply(200, b"got it"))
+    with proxy().client() as c:
+        c.send(lines(u, "PUT", more=b"Transfer-Encoding: chunked\r\n"), "3\r\nabc\r\n4\r\ndefg\r\n0\r\nX-T: 1\r\n\r\n")
+        assert c.response().body == b"got it"
+    assert [(q.body, q.trailers, q.framing) for q in u.requests] == [(b"abcdefg", [("X-T", "1")], "chunked")] * 2
+
+
+def test_answer_in_the_middle_of_an_upload_is_repeated_with_all_of_it(proxy, origin):
+    def serve(conn):
+        request = conn.read_head()
+        if request.n == 1:
+            conn.need(100)
+            conn.send(b"HTTP/1.1 503 No\r\nContent-Length: 2\r\n\r\nno")
+            conn.hold()
+        conn.read_body(request)
+        conn.send(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
+        conn.hold()
+    u = origin(on_connection=serve)
+    body = bytes(range(250)) * 2000
+    with proxy().client() as c:
+        c.send(lines(u, "PUT", more=b"Content-Length: 500000\r\n"), body[:1000])
+        u.wait(n=2)
+        c.send(body[1000:])
+        r = c.response()
+        assert r.status == 200 and r.attempts == 2
+    assert u.requests[1].body == body
+
+
+def test_interim_responses_of_each_attempt_cross(proxy, origin):
+    u = origin(raw(b"HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\nHTTP/1.1 503 No\r\nContent-Length: 0\r\n\r\n"),
+               raw(b"HTTP/1.1 103 Early Hints\r\nLink: </b>\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"))
+    r = proxy().get(u.url())
+    assert r.status == 200 and [i.header("Link") for i in r.interim] == ["</a>", "</b>"]
+
+
 # --- loops
 
 def test_ring_through_another_server_ends_at_the_second_pass(proxy, origin):

@@ -434,3 +434,16 @@ def test_tunnel_of_which_nothing_is_made_ends_as_an_idle_client(proxy, origin):
     with took(0.3, 0.5):
         assert c.closed()
     assert u.k == 0
+
+
+@pytest.mark.parametrize("version,field", [("HTTP/1.0", ""), ("HTTP/1.1", "Connection: close\r\n"), ("HTTP/1.1", "Proxy-Connection: close\r\n"),
+                                           ("HTTP/1.0", "Connection: keep-alive\r\n")])
+def test_what_the_connect_says_of_its_connection_is_no_matter_inside(proxy, origin, version, field):
+    u = origin(lambda x: x.reply(200, x.request.target.encode()))
+    with proxy().client() as c:
+        c.send(f"CONNECT {u.authority} {version}\r\nHost: {u.authority}\r\n{field}\r\nGET /eager HTTP/1.1\r\nHost: x\r\n\r\n")
+        assert c.response("CONNECT").status == 200
+        assert c.response().body == b"/eager"
+        for path in ("/1", "/2"):
+            assert c.fetch("GET", path, host="x").body == path.encode()
+        assert c.fetch("CONNECT", u.authority, host="x").status == 400 and c.closed()
