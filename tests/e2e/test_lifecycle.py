@@ -338,10 +338,9 @@ def test_usr1_dumps_upstreams(proxy, origin):
     u = origin(reply(200))
     p = proxy()
     p.get(u.url())
-    n = len(p.lines)
+    p.access()
     p.signal(signal.SIGUSR1)
-    until(lambda: len(p.lines) > n, 2, "the origin in the log")
-    line = p.lines[n]
+    line = p.wait_log("origin")
     assert (line["event"], line["host"], line["port"], line["addresses"]) == ("origin", "127.0.0.1", u.port, "127.0.0.1")
     assert (line["idle"], line["active"], line["in_flight"], line["pending"], line["budget_left"]) == (1, 0, 0, 0, 10)
     assert 0 < line["first_byte_p50_ms"] <= line["total_p99_ms"] and "tls_p50_ms" not in line and "breaker" not in line
