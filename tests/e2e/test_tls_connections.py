@@ -76,6 +76,22 @@ def test_sni_host_and_alpn(proxy, nginx, authority):
     assert p.get("http://localhost/say").body == f"TLSv1.3 .  localhost:{u.tls_port} http/1.1".encode()
 
 
+def test_ipv6_address(proxy, origin, authority):
+    u = origin(reply(200, b"six"), host="::1", tls=authority.server("six", ("IP:::1",)))
+    p = proxy(upstreams=[{"name": "t", "match": {"hosts": ["[::1]"]}, "tls": {"originate": "on", "ca_file": authority.ca}}])
+    assert p.get(f"http://[::1]:{u.port}/").body == b"six" and u.requests[0].header("Host") == f"[::1]:{u.port}"
+    u = origin(reply(200), host="::1", tls=authority.server("seven", ("IP:::7",)))
+    assert "name mismatch: wanted ::1, certificate is for ::7" in problem(p.get(f"http://[::1]:{u.port}/"), 502, "tls_certificate_error")["detail"]
+
+
+def test_name_with_a_dot_at_its_end(proxy, nginx, authority, dns):
+    """The dot is DNS's own: neither SNI nor the check has it (RFC 6066 3)."""
+    u = tls_nginx(nginx, authority.certificate("dotted", ("DNS:dotted.test",)), SAY)
+    stub = dns({"dotted.test": {"A": ["127.0.0.1"]}})
+    p = proxy(dns=stub.policy, **policy(u.tls_port, authority.ca, hosts=["dotted.test"]))
+    assert p.get("http://dotted.test./say").text.split()[2] == "dotted.test"
+
+
 def test_server_name_replaces_sni_and_leaves_host(proxy, nginx, authority):
     u = tls_nginx(nginx, authority.certificate("inner", ("DNS:inner.test",)), SAY)
     r = proxy(**policy(u.tls_port, authority.ca, server_name="inner.test")).get("http://localhost/say")
@@ -249,6 +265,34 @@ def test_renegotiation_is_refused(proxy, s_server, authority):
         body = problem(c.response(), 502, "connection_terminated", attempts=1)
     assert 'the peer refused with alert "handshake failure"' in body["detail"]
     assert b"no renegotiation" in u.output
+
+
+def test_key_update(proxy, s_server, authority):
+    """TLS 1.3's way to new keys, asked for by the server in the middle of an exchange."""
+    u = s_server(authority.certificate("localhost"), "-tls1_3")
+    p = proxy(**policy(u.port, authority.ca))
+    with p.client() as c:
+        for i in range(2):
+            c.request("PUT", f"http://localhost/{i}", body=b"x" * 20)
+            u.wait_output(f"PUT /{i} HTTP/1.1".encode())
+            u.type(b"K\n")
+            time.sleep(0.05)
+            u.type(b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nhi\n")
+            r = c.response("PUT")
+            assert (r.status, r.body) == (200, b"hi\n")
+    assert p.metric("evenkeel_connections_opened_total", upstream="t") == 1
+
+
+def test_connections_that_the_origin_ends(proxy, nginx, authority):
+    """nginx ends a connection after so many requests, or after a silence: noticed, closed, replaced, nothing fails."""
+    u = tls_nginx(nginx, authority.certificate("localhost"), "keepalive_requests 3; keepalive_timeout 1s;" + SAY)
+    p = proxy(**policy(u.tls_port, authority.ca))
+    with p.client() as c:
+        assert [c.get("http://localhost/say").status for _ in range(10)] == [200] * 10
+        until(lambda: p.metric("evenkeel_pool_connections", state="idle") == 0, 3, "the idle connection's end")
+        assert c.get("http://localhost/say").status == 200
+    assert p.metric("evenkeel_connections_opened_total", upstream="t") == 5 and p.metric("evenkeel_retries_total") == 0
+    assert p.metric("evenkeel_tls_handshakes_total", kind="resumed") == 4
 
 
 # --- large bodies
