@@ -4,10 +4,9 @@
 #include <stdlib.h>
 
 #include "../base/check.h"
+#include "../policy/egress.h"
 #include "explanation.h"
 
-#define HTTP_PORT 80
-#define HTTPS_PORT 443
 #define MAX_METHOD_BYTES 64
 
 void put_place(struct buffer *out, const struct config *config, unsigned line)
@@ -40,7 +39,7 @@ void put_url(struct buffer *out, const struct explanation *explanation)
 		return;
 	}
 	buffer_printf(out, target->is_https ? "https://" : "http://");
-	if (target->port != (target->is_https ? HTTPS_PORT : HTTP_PORT))
+	if (target->port != (target->is_https ? EGRESS_HTTPS_PORT : EGRESS_HTTP_PORT))
 		put_authority(out, target->host, target->port);
 	else
 		buffer_printf(out, target->is_ipv6_literal ? "[%s]" : "%s", target->host);
@@ -87,26 +86,16 @@ static const char *read_request(struct explanation *explanation, struct slice ur
 	return NULL;
 }
 
-static bool is_named_port(const uint16_t *ports, size_t n, uint16_t port)
-{
-	for (size_t i = 0; i < n; i++)
-		if (ports[i] == port)
-			return true;
-	return false;
-}
-
 static enum explanation_kind kind_of(const struct explanation *explanation)
 {
 	const struct egress_rule *egress = &explanation->config->global.egress;
 	const struct upstream_def *upstream = explanation->match.upstream;
-	uint16_t port = explanation->target.port;
 
 	if (!upstream)
 		return EXPLAINED_HOST_DENIED;
 	if (explanation->target.form != TARGET_AUTHORITY)
 		return EXPLAINED_REQUEST;
-	if (egress->connect_any_port || is_named_port(egress->connect_ports, egress->n_connect_ports, port) ||
-		is_named_port(upstream->ports, upstream->n_ports, port))
+	if (egress_is_opaque_port(egress, upstream, explanation->target.port))
 		return EXPLAINED_OPAQUE_TUNNEL;
 	return egress->tunnel_http ? EXPLAINED_HTTP_TUNNEL : EXPLAINED_PORT_DENIED;
 }
@@ -119,8 +108,8 @@ static void find_destination(struct explanation *explanation)
 	explanation->port = explanation->target.port;
 	explanation->is_tls = explanation->target.is_https;
 	if (explanation->is_local_port) {
-		explanation->host = local_port_host(upstream);
-		explanation->port = local_port_destination(upstream);
+		explanation->host = egress_local_host(upstream); /* `check` sees to it that there is one */
+		explanation->port = egress_local_port(upstream);
 		explanation->is_tls = upstream->tls.originate;
 		return;
 	}
@@ -128,10 +117,7 @@ static void find_destination(struct explanation *explanation)
 		explanation->kind == EXPLAINED_OPAQUE_TUNNEL)
 		return;
 	explanation->is_tls = true;
-	if (upstream->port != 0)
-		explanation->port = upstream->port;
-	else if (explanation->port == HTTP_PORT)
-		explanation->port = HTTPS_PORT;
+	explanation->port = egress_port(upstream, explanation->port);
 }
 
 /* Before a tunnel stands there is no response: neither its status nor its Retry-After can lead to a retry. */

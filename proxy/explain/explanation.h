@@ -57,10 +57,8 @@ void put_route_reason(struct buffer *out, const struct explanation *explanation)
 void put_other_route_reason(struct buffer *out, const struct explanation *explanation, const struct route *other);
 bool has_route_choice(const struct explanation *explanation); /* are routes asked at all? */
 
-/* local_port.c: NULL when the URL names none; what its requests are sent to. */
+/* local_port.c: whose local port the URL names; NULL: nobody's. */
 const struct upstream_def *find_local_port(const struct config *config, const struct target *target);
-const char *local_port_host(const struct upstream_def *upstream);
-uint16_t local_port_destination(const struct upstream_def *upstream);
 
 /* effects.c: what a limit does when it strikes, and what else is worth knowing. */
 struct effect {

@@ -4,9 +4,6 @@
 
 #include "explanation.h"
 
-#define HTTP_PORT 80
-#define HTTPS_PORT 443
-
 static bool is_loopback(const char *host)
 {
 	struct in_addr v4;
@@ -45,27 +42,4 @@ const struct upstream_def *find_local_port(const struct config *config, const st
 			if (reaches(&config->upstreams[i].listen.items[j], target))
 				return &config->upstreams[i];
 	return NULL;
-}
-
-/* The first host that is no pattern; `check` sees to it that there is one. */
-const char *local_port_host(const struct upstream_def *upstream)
-{
-	for (size_t i = 0; i < upstream->hosts.n; i++)
-		if (!strchr(upstream->hosts.items[i], '*'))
-			return upstream->hosts.items[i];
-	return "";
-}
-
-/* The entry's own port, else the one that its match names, 80 before others; 443 in place of 80 when TLS is originated.
- */
-uint16_t local_port_destination(const struct upstream_def *upstream)
-{
-	uint16_t port = upstream->n_ports > 0 ? upstream->ports[0] : HTTP_PORT;
-
-	if (upstream->port != 0)
-		return upstream->port;
-	for (size_t i = 0; i < upstream->n_ports; i++)
-		if (upstream->ports[i] == HTTP_PORT)
-			port = HTTP_PORT;
-	return upstream->tls.originate && port == HTTP_PORT ? HTTPS_PORT : port;
 }

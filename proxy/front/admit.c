@@ -6,6 +6,7 @@
 #include "../base/clock.h"
 #include "../exchange/access.h"
 #include "../http/hop.h"
+#include "../policy/egress.h"
 #include "destination.h"
 
 #define MAX_REQUEST_ID_BYTES 128
@@ -68,23 +69,6 @@ static bool may_upgrade(const struct request *request)
 	       !head_has_token(&request->head, SLICE("Upgrade"), SLICE("h2c"));
 }
 
-static bool is_named_port(const uint16_t *ports, size_t n, uint16_t port)
-{
-	for (size_t i = 0; i < n; i++)
-		if (ports[i] == port)
-			return true;
-	return false;
-}
-
-static bool is_opaque_port(const struct client *client)
-{
-	const struct egress_rule *egress = &client->config->global.egress;
-	const struct upstream_def *upstream = client->order.match.upstream;
-	uint16_t port = client->order.port;
-	return egress->connect_any_port || is_named_port(egress->connect_ports, egress->n_connect_ports, port) ||
-	       is_named_port(upstream->ports, upstream->n_ports, port);
-}
-
 static void answer_inner_connect(struct client *client)
 {
 	struct wire *wire = client->wire;
@@ -110,7 +94,7 @@ static void answer_inner_connect(struct client *client)
 /* True: the CONNECT goes on to the exchange; else it has been answered or refusal is set (status > 0). */
 static bool judge_connect(struct client *client, struct refusal *refusal)
 {
-	if (is_opaque_port(client))
+	if (egress_is_opaque_port(&client->config->global.egress, client->order.match.upstream, client->order.port))
 		return true;
 	if (client->config->global.egress.tunnel_http) {
 		answer_inner_connect(client);

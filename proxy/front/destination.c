@@ -5,9 +5,7 @@
 #include <stdlib.h>
 
 #include "../base/check.h"
-
-#define HTTP_PORT 80
-#define HTTPS_PORT 443
+#include "../policy/egress.h"
 
 static bool refuse(struct refusal *refusal, int status, const char *error, const char *detail)
 {
@@ -112,16 +110,6 @@ static bool find_route(struct client *client, const struct request *request, str
 	return true;
 }
 
-/* The entry's own words on TLS and port: the application speaks http://, the origin is asked by https://. */
-static uint16_t origin_port(const struct upstream_def *upstream, uint16_t port)
-{
-	if (!upstream->tls.originate)
-		return port;
-	if (upstream->port != 0)
-		return upstream->port;
-	return port == HTTP_PORT ? HTTPS_PORT : port;
-}
-
 /* An http or https URL, whether it came as an absolute form or as origin form and Host. */
 static bool find_by_authority(struct client *client, const struct request *request, const struct target *target,
 			      struct refusal *refusal)
@@ -136,10 +124,10 @@ static bool find_by_authority(struct client *client, const struct request *reque
 	const struct upstream_def *upstream = order->match.upstream;
 	if (!target->is_https && upstream->tls.originate) {
 		order->is_tls = true;
-		order->port = origin_port(upstream, target->port);
+		order->port = egress_port(upstream, target->port);
 	}
 	bool is_moved = order->port != target->port;
-	uint16_t usual = order->is_tls ? HTTPS_PORT : HTTP_PORT;
+	uint16_t usual = order->is_tls ? EGRESS_HTTPS_PORT : EGRESS_HTTP_PORT;
 	bool names_port = is_moved ? order->port != usual : target->has_port;
 	order->host_field = host_field(client, target, names_port, order->port);
 	return true;
@@ -155,33 +143,12 @@ static bool find_by_host_field(struct client *client, const struct request *requ
 	if (value.length == 0 || target_parse_host(value, target) != NULL)
 		return refuse_target(refusal, hint);
 	if (!target->has_port)
-		target->port = HTTP_PORT;
+		target->port = EGRESS_HTTP_PORT;
 	if (destination_is_own_address(client->wire, target->host, target->port))
 		return refuse_target(refusal, hint);
 	target->is_https = false;
 	client->order.url = client_keep_printf(client, "http://%.*s%.*s", SLICE_ARGS(value), SLICE_ARGS(path_of_url(client)));
 	return find_by_authority(client, request, target, refusal);
-}
-
-/* The first plain name among the entry's hosts: whom its local port stands for. */
-static const char *exact_host(const struct upstream_def *upstream)
-{
-	for (size_t i = 0; i < upstream->hosts.n; i++)
-		if (strchr(upstream->hosts.items[i], '*') == NULL)
-			return upstream->hosts.items[i];
-	return NULL;
-}
-
-static uint16_t local_port_stands_for(const struct upstream_def *upstream)
-{
-	uint16_t port = HTTP_PORT;
-	for (size_t i = 0; i < upstream->n_ports; i++) {
-		if (i == 0)
-			port = upstream->ports[0];
-		if (upstream->ports[i] == HTTP_PORT)
-			port = HTTP_PORT;
-	}
-	return upstream->port != 0 ? upstream->port : origin_port(upstream, port);
 }
 
 static const struct upstream_def *upstream_of_listener(const struct client *client)
@@ -200,14 +167,14 @@ static bool find_by_local_port(struct client *client, const struct request *requ
 	if (upstream == NULL)
 		return refuse(refusal, 503, "proxy_internal_response",
 			      "the upstream that this port stood for is no longer in the policy file");
-	order->host = exact_host(upstream);
+	order->host = egress_local_host(upstream);
 	if (order->host == NULL)
 		return refuse(refusal, 503, "proxy_configuration_error",
 			      "a local port needs an upstream whose match.hosts names a host without `*`");
-	order->port = local_port_stands_for(upstream);
+	order->port = egress_local_port(upstream);
 	order->is_tls = upstream->tls.originate;
 	order->match.upstream = upstream;
-	uint16_t usual = order->is_tls ? HTTPS_PORT : HTTP_PORT;
+	uint16_t usual = order->is_tls ? EGRESS_HTTPS_PORT : EGRESS_HTTP_PORT;
 	const char *bracket[2] = { strchr(order->host, ':') ? "[" : "", strchr(order->host, ':') ? "]" : "" };
 	order->host_field = client_keep_printf(client, order->port == usual ? "%s%s%s" : "%s%s%s:%u", bracket[0], order->host,
 					       bracket[1], order->port);
@@ -230,7 +197,7 @@ static bool find_by_tunnel(struct client *client, const struct request *request,
 	snprintf(authority->host, sizeof(authority->host), "%s", inner->host);
 	authority->is_ipv6_literal = strchr(inner->host, ':') != NULL;
 	authority->host_text = slice_of(inner->host_field);
-	authority->has_port = inner->port != HTTP_PORT;
+	authority->has_port = inner->port != EGRESS_HTTP_PORT;
 	authority->port = inner->port;
 	client->order.url = client_keep_printf(client, "http://%s:%u%.*s", inner->host_field, inner->port,
 					       SLICE_ARGS(path_of_url(client)));
