@@ -265,9 +265,9 @@ need_base() {
 	need_podman
 	podman image exists "$base" && return
 	needs mmdebstrap mmdebstrap
-	[ -f "$work/base.tar" ] || nice -n 10 mmdebstrap --quiet --variant=minbase --mode=root bookworm "$work/base.tar.new" ||
+	[ -f "$work/base.tar" ] || nice -n 10 mmdebstrap --quiet --variant=minbase --mode=root bookworm "$work/base.new.tar" ||
 		cannot "no Debian archive in reach"
-	[ -f "$work/base.tar" ] || mv "$work/base.tar.new" "$work/base.tar"
+	[ -f "$work/base.tar" ] || mv "$work/base.new.tar" "$work/base.tar"
 	podman import --change 'CMD ["bash"]' "$work/base.tar" "$base"
 	rm -f "$work/base.tar"
 }
