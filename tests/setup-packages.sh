@@ -6,7 +6,7 @@ set -eu
 build='gcc make pkg-config libc6-dev libevent-dev libc-ares-dev libssl-dev libyaml-dev node-llhttp'
 test='libcmocka-dev python3 python3-pytest python3-aiohttp python3-requests python3-httpx python3-jsonschema
 	python3-yaml python3-dnslib python3-websockets curl wget nginx-light openssl procps varnish'
-checks='clang valgrind shellcheck mandoc prometheus git'
+checks='clang libclang-rt-14-dev valgrind shellcheck mandoc prometheus git'
 demo='curl python3'
 packaging='dpkg-dev debhelper fakeroot lintian systemd podman buildah runc catatonit netavark mmdebstrap file binutils curl
 	qemu-user-static'
