@@ -563,6 +563,8 @@ pod_play() { # pod_play OVERLAY
 	"$python" $manifests flatten "$rendered/$1.yaml" localhost/evenkeel-app:test "$image" >"$flat"
 	# shellcheck disable=SC2064
 	trap "podman kube down '$flat' >/dev/null 2>&1; podman volume rm -f evenkeel-policies >/dev/null 2>&1" EXIT
+	podman pod rm -f app-pod-0 >/dev/null 2>&1 || true # left over from a run that was broken off
+	podman volume rm -f evenkeel-policies >/dev/null 2>&1 || true
 	timeout 60 podman kube play --network=none "$flat"
 	until_true 5 podman exec $name evenkeel health --ready || die "not ready: $(podman logs $name 2>&1)"
 	pid=$(podman inspect --format '{{.State.Pid}}' $name)
@@ -573,7 +575,7 @@ pod_play() { # pod_play OVERLAY
 	origin=$!
 	until_true 5 inside app-pod-0-app curl -sf http://127.0.0.1:8080/ok
 	# shellcheck disable=SC2046
-	[ "$(inside app-pod-0-app env $(podman exec app-pod-0-app env | grep -i '^http_proxy') no_proxy= \
+	[ "$(inside app-pod-0-app env $(podman exec app-pod-0-app /usr/bin/env | grep -i '^http_proxy') no_proxy= \
 		curl -s -o /dev/null -w '%{http_code} %header{evenkeel-attempts}' 'http://127.0.0.1:8080/flaky?n=1')" = '200 2' ] ||
 		die "a flaky origin is not mended"
 	podman kill -s HUP $name >/dev/null
@@ -605,7 +607,7 @@ swap_policies() {
 check systemd-verify 20 systemd_verify
 check systemd-security 20 systemd_security
 check dist 30 dist_archive
-check deb-build 180 deb_build
+check deb-build 300 deb_build
 check deb-lintian 60 deb_lintian
 check deb-contents 20 deb_contents
 check kustomize 20 kustomize
@@ -616,17 +618,17 @@ check manifests-kubectl 30 manifests_kubectl
 check manifests-mutants 60 manifests_mutants
 check dockerfile-lint 20 dockerfile_lint
 check compose-files 20 compose_files
-check image-build 240 image_build
+check image-build 400 image_build
 check image-config 40 image_config
 check image-run 60 image_run
 check pod-native 90 pod_play native
 check pod-classic 90 pod_play classic
-check deb-installed 120 deb_installed
+check deb-installed 180 deb_installed
 if [ "$is_full" = yes ]; then
-	check image-arm64-build 300 image_arm64_build
+	check image-arm64-build 400 image_arm64_build
 	check image-arm64-run 120 image_arm64_run
-	check image-reproducible 300 image_reproducible
-	check deb-reproducible 180 deb_reproducible
+	check image-reproducible 400 image_reproducible
+	check deb-reproducible 300 deb_reproducible
 	check compose-up 300 compose_up
 fi
 
