@@ -109,7 +109,10 @@ static bool may_take(const struct wire *wire)
 	case WIRE_HEAD:
 		return true;
 	case WIRE_BUSY:
-		return !wire->is_request_complete && !wire->is_body_paused && !wire->is_gone;
+		if (wire->is_request_complete || wire->is_gone)
+			return false;
+		/* A pause holds back bytes, not the news that there are no more of them: no byte would come to bring it later. */
+		return !wire->is_body_paused || request_reader_is_end_due(&wire->message->reader);
 	case WIRE_ACCEPTED:
 	case WIRE_LINGERING:
 	case WIRE_TUNNEL:

@@ -191,6 +191,11 @@ enum read_event body_reader_next(struct body_reader *reader, struct head *traile
 	}
 }
 
+bool body_reader_is_at_end(const struct body_reader *reader)
+{
+	return reader->state == BODY_AT_END;
+}
+
 uint64_t body_reader_length_left(const struct body_reader *reader)
 {
 	return reader->framing == BODY_LENGTH && reader->state == BODY_IN_DATA ? reader->n_left : 0;

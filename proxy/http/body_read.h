@@ -32,6 +32,8 @@ void body_reader_start(struct body_reader *reader, enum body_framing framing, ui
 enum read_event body_reader_next(struct body_reader *reader, struct head *trailers, size_t max_trailer_bytes,
 				 const char **at, size_t *left, struct slice *body, struct read_error *error);
 
+/* All of the body is taken: the next event is READ_END, without a further byte. */
+bool body_reader_is_at_end(const struct body_reader *reader);
 /* BODY_LENGTH: what is still to come, and to count some of it as read elsewhere. */
 uint64_t body_reader_length_left(const struct body_reader *reader);
 void body_reader_skip(struct body_reader *reader, uint64_t n);

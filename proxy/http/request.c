@@ -50,6 +50,11 @@ bool request_reader_is_idle(const struct request_reader *reader)
 	return reader->stage == AT_START && reader->request->head.raw.end == 0;
 }
 
+bool request_reader_is_end_due(const struct request_reader *reader)
+{
+	return reader->stage == AT_BODY && body_reader_is_at_end(&reader->body);
+}
+
 static enum read_event fail(struct request_reader *reader, int status, const char *detail)
 {
 	reader->stage = AT_ERROR;

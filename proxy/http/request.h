@@ -55,6 +55,8 @@ void request_reader_clear(struct request_reader *reader);
  */
 enum read_event request_reader_next(struct request_reader *reader, const char **at, size_t *left, struct slice *body);
 bool request_reader_is_idle(const struct request_reader *reader);
+/* The whole message is taken and only READ_END is still to come, without a further byte. */
+bool request_reader_is_end_due(const struct request_reader *reader);
 
 /* Fields of a trailer section that may cross (RFC 9110 6.5.1): not framing, routing, authentication, hop-by-hop. */
 bool trailer_may_cross(struct slice name);

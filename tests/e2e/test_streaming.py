@@ -570,3 +570,37 @@ def test_abandoned_upload_frees_the_origin(proxy, origin):
         c.close()
         u.connections[0].wait_ended(0.5)
     assert not u.requests[0].complete
+
+
+@pytest.mark.parametrize("is_chunked", [False, True])
+def test_upload_is_over_with_its_last_byte(proxy, origin, is_chunked):
+    """Whatever the pauses: then the client has nothing more to send, isn't called slow, and its connection is kept."""
+    def serve(conn):
+        conn.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 32768)
+        while (request := conn.read_head()) is not None:
+            conn.sleep(0.1)
+            conn.read_body(request)
+            conn.sleep(0.5)
+            body = b"%d" % len(request.body)
+            conn.send(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%b" % (len(body), body))
+    u = origin(on_connection=serve)
+    p = proxy(**UNBUFFERED, client={"body_idle_timeout": "300ms"})
+    clients = [p.client() for _ in range(6)]
+    sizes = [70_000, 500_000, 3_000_000, 6_000_001, 65536 * 40, 10_000_000]
+
+    def upload(c, n):
+        if is_chunked:
+            c.send(f"PUT {u.url()} HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n")
+            c.send(b"%x\r\n%b\r\n0\r\n\r\n" % (n, (BLOCK * 10)[:n]))
+        else:
+            c.send(f"PUT {u.url()} HTTP/1.1\r\nHost: x\r\nContent-Length: {n}\r\n\r\n", (BLOCK * 10)[:n])
+    threads = [threading.Thread(target=upload, args=pair) for pair in zip(clients, sizes)]
+    for t in threads:
+        t.start()
+    for c, n, t in zip(clients, sizes, threads):
+        r = c.response()
+        t.join()
+        assert (r.status, r.body, r.header("Connection")) == (200, b"%d" % n, None)
+        assert c.silent(0.02)
+        c.close()
+    assert p.metric("evenkeel_cancelled_total") == 0
