@@ -142,6 +142,20 @@ def test_unknown_authority_that_is_sent_along(proxy, serve, authority, tmp_path)
     is_refused(proxy(**policy(u, authority.ca)), "unknown issuer CN=A stranger (the peer sent it, but it isn't trusted)")
 
 
+def test_names_cannot_break_out_of_the_message(proxy, s_server, authority, tmp_path):
+    """What a stranger wrote into a certificate ends up in a header, in JSON and in the log, and stays text there."""
+    evil = 'x"\r\nSet-Cookie: a=b\t\\\x01\u00e4'
+    cert, key = tmp_path / "evil.pem", tmp_path / "evil.key"
+    subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2", "-utf8",
+                    "-subj", "/CN=" + evil.replace("\\", "\\\\"), "-keyout", key, "-out", cert], check=True, capture_output=True)
+    u = s_server((cert, key), "-www")
+    u.tls_port = u.port
+    p = proxy(**policy(u, authority.ca))
+    detail = is_refused(p, "self-signed certificate CN=x")
+    assert "Set-Cookie: a=b" in detail and all(" " <= c <= "~" and c not in '"\\' for c in detail), detail
+    assert p.get("http://localhost/ok").header("Set-Cookie") is None
+
+
 def test_system_store(proxy, serve, authority):
     """What `ca_file: system` means, and that SSL_CERT_FILE is heeded."""
     u = serve(authority.certificate("localhost"))
