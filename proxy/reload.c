@@ -115,7 +115,7 @@ static bool refuse(const char *why, struct buffer *json)
 		buffer_append(json, "{", 1);
 		json_member_string(json, "result", "failed");
 		json_member_string(json, "message", why);
-		buffer_append_slice(json, SLICE("}\n"));
+		buffer_append_slice(json, SLICE(",\"faults\":[]}\n")); /* none of the file's own */
 	}
 	return false;
 }

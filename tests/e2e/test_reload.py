@@ -393,7 +393,7 @@ def test_address_in_use_changes_nothing(proxy, origin):
         p.write({"listen": [f"127.0.0.1:{fresh}", f"127.0.0.1:{port}"], "defaults": {"retry": {"max_attempts": 5}}})
         with p.no_leak():
             r = p.ask("/reload", "POST")
-        assert r.status == 422 and str(port) in r.json()["message"] and "in use" in r.json()["message"]
+        assert r.status == 422 and str(port) in r.json()["message"] and "in use" in r.json()["message"] and r.json()["faults"] == []
         assert is_refused(("127.0.0.1", fresh))
     assert len(p.logs("listening")) == n and p.address == address
     assert p.get(u.url()).attempts == 2
