@@ -60,15 +60,6 @@ void *arena_alloc(struct arena *arena, size_t size)
 	return memory;
 }
 
-void *arena_copy(struct arena *arena, const void *bytes, size_t size)
-{
-	void *copy = arena_alloc(arena, size);
-
-	if (size)
-		memcpy(copy, bytes, size);
-	return copy;
-}
-
 char *arena_strndup(struct arena *arena, const char *text, size_t length)
 {
 	char *copy = arena_alloc(arena, length + 1);

@@ -12,7 +12,6 @@ struct arena {
 };
 
 void *arena_alloc(struct arena *arena, size_t size); /* zeroed, aligned for any type; never NULL */
-void *arena_copy(struct arena *arena, const void *bytes, size_t size);
 char *arena_strndup(struct arena *arena, const char *text, size_t length);
 char *arena_strdup(struct arena *arena, const char *text);
 char *arena_printf(struct arena *arena, const char *format, ...) __attribute__((format(printf, 2, 3)));

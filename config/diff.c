@@ -166,23 +166,3 @@ void config_diff(const struct config *before, const struct config *after, struct
 	free(old.items);
 	free(new.items);
 }
-
-static bool is_equal_in(unsigned scope, const void *a, const void *b)
-{
-	for (size_t i = 0; i < n_keys; i++)
-		if ((keys[i].scope & scope) && !key_is_equal(&keys[i], a, b))
-			return false;
-	return true;
-}
-
-bool upstream_is_equal(const struct upstream_def *a, const struct upstream_def *b)
-{
-	if (!is_equal_in(KEY_UPSTREAM, a, b) || !is_equal_in(KEY_POLICY, &a->policy, &b->policy) ||
-		a->n_routes != b->n_routes)
-		return false;
-	for (size_t i = 0; i < a->n_routes; i++)
-		if (!is_equal_in(KEY_ROUTE, &a->routes[i], &b->routes[i]) ||
-			!is_equal_in(KEY_POLICY, &a->routes[i].policy, &b->routes[i].policy))
-			return false;
-	return true;
-}

@@ -30,7 +30,4 @@ struct change_list {
 void config_diff(const struct config *before, const struct config *after, struct change_list *changes);
 void change_list_clear(struct change_list *changes);
 
-/* No difference in anything about this upstream: identity, TLS, listen, policy, routes. */
-bool upstream_is_equal(const struct upstream_def *a, const struct upstream_def *b);
-
 #endif

@@ -1,4 +1,4 @@
-/* Look-ups in a complete config: where a value came from, and which upstreams list a host. */
+/* Indexes of a complete config: where each value came from, and the hosts in order. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -99,25 +99,7 @@ void hosts_index(struct config *config)
 	private->hosts = arena_alloc(&private->arena, n * sizeof(*private->hosts));
 	for (size_t i = 0; i < config->n_upstreams; i++)
 		for (size_t j = 0; j < config->upstreams[i].hosts.n; j++)
-	private->hosts[private->n_hosts++] = host_entry_of(config->upstreams[i].hosts.items[j], &config->upstreams[i]);
+			private->hosts[private->n_hosts++] =
+				host_entry_of(config->upstreams[i].hosts.items[j], &config->upstreams[i]);
 	qsort(private->hosts, n, sizeof(*private->hosts), compare_hosts_and_upstreams);
-}
-
-const struct host_entry *config_find_hosts(
-	const struct config *config, enum host_kind kind, const char *text, size_t length, size_t *n)
-{
-	const struct host_entry wanted = {kind, text, length, NULL};
-	const struct host_entry *hosts = config->private->hosts, *end = hosts + config->private->n_hosts;
-	const struct host_entry *found =
-		bsearch(&wanted, hosts, config->private->n_hosts, sizeof(wanted), compare_hosts);
-	const struct host_entry *first = found;
-
-	*n = 0;
-	if (!found)
-		return NULL;
-	while (first > hosts && compare_hosts(first - 1, &wanted) == 0)
-		first--;
-	while (first + *n < end && compare_hosts(first + *n, &wanted) == 0)
-		++*n;
-	return first;
 }

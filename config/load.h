@@ -73,21 +73,6 @@ struct config_origin {
 };
 struct config_origin config_origin(const struct config *config, const void *owner, const struct key *key);
 
-/*
- * All entries of upstreams[].match.hosts, sorted, for finding a host without a walk. kind and text ask for one host;
- * returns the first entry, with *n the number of entries that have it (one for each upstream: they differ in ports), or
- * NULL with *n 0. HOST_SUFFIX: text begins with the dot, ".pay.example" for "*.pay.example". HOST_ANY: text is empty.
- */
-enum host_kind { HOST_EXACT, HOST_SUFFIX, HOST_ANY };
-struct host_entry {
-	enum host_kind kind;
-	const char *text;
-	size_t length;
-	const struct upstream_def *upstream;
-};
-const struct host_entry *config_find_hosts(const struct config *config, enum host_kind kind, const char *text,
-					   size_t length, size_t *n);
-
 struct config *config_ref(struct config *config);
 void config_unref(struct config **config); /* nulls the pointer */
 

@@ -19,6 +19,15 @@ struct origins {
 	bool is_faulty; /* a route whose match could not be read: not to be held against others */
 };
 
+/* An entry of upstreams[].match.hosts. HOST_SUFFIX: text begins with the dot, ".pay.example" for "*.pay.example". */
+enum host_kind { HOST_EXACT, HOST_SUFFIX, HOST_ANY };
+struct host_entry {
+	enum host_kind kind;
+	const char *text;
+	size_t length;
+	const struct upstream_def *upstream;
+};
+
 struct config_private {
 	struct arena arena; /* every string and array of the config */
 	struct origins *origins; /* sorted by owner once the config is complete */
@@ -34,7 +43,7 @@ struct spot *origins_add(struct config *config, const void *owner, const struct 
 void origins_sort(struct config *config);
 const struct origins *origins_find(const struct config *config, const void *owner); /* after origins_sort; never NULL */
 struct spot origins_spot(const struct config *config, const void *owner, const char *path);
-void hosts_index(struct config *config);
+void hosts_index(struct config *config); /* fills private->hosts */
 
 /* apply.c: reads the keys of a map into the structs that its scopes name. */
 struct target {

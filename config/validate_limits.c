@@ -82,6 +82,12 @@ static bool is_over(int64_t a, int64_t b)
 	return a >= 0 && b >= 0 && a > b;
 }
 
+static void warn_cut(const struct judge *judge, const char *path, const char *shorter)
+{
+	warn_pair(judge, path, shorter, "%s %s is longer than %s %s, which cuts it short", path, shown(judge, path), shorter,
+		shown(judge, shorter));
+}
+
 static void judge_timeouts(const struct judge *judge)
 {
 	const struct timeouts *t = &judge->policy->timeouts;
@@ -93,29 +99,17 @@ static void judge_timeouts(const struct judge *judge)
 			"there is",
 			shown(judge, "timeouts.attempt"), shown(judge, "timeouts.total"));
 	if (is_over(t->connect_ms, t->total_ms))
-		warn_pair(judge, "timeouts.connect", "timeouts.total",
-			"timeouts.connect %s is longer than timeouts.total %s, which cuts it short",
-			shown(judge, "timeouts.connect"), shown(judge, "timeouts.total"));
+		warn_cut(judge, "timeouts.connect", "timeouts.total");
 	else if (is_over(t->connect_ms, t->attempt_ms) && is_written(judge, "timeouts.connect"))
-		warn_pair(judge, "timeouts.connect", "timeouts.attempt",
-			"timeouts.connect %s is longer than timeouts.attempt %s, which cuts it short",
-			shown(judge, "timeouts.connect"), shown(judge, "timeouts.attempt"));
+		warn_cut(judge, "timeouts.connect", "timeouts.attempt");
 	if (is_over(t->tls_handshake_ms, t->attempt_ms) && is_written(judge, "timeouts.tls_handshake"))
-		warn_pair(judge, "timeouts.tls_handshake", "timeouts.attempt",
-			"timeouts.tls_handshake %s is longer than timeouts.attempt %s, which cuts it short",
-			shown(judge, "timeouts.tls_handshake"), shown(judge, "timeouts.attempt"));
+		warn_cut(judge, "timeouts.tls_handshake", "timeouts.attempt");
 	if (is_over(t->response_headers_ms, t->attempt_ms))
-		warn_pair(judge, "timeouts.response_headers", "timeouts.attempt",
-			"timeouts.response_headers %s is longer than timeouts.attempt %s, which cuts it short",
-			shown(judge, "timeouts.response_headers"), shown(judge, "timeouts.attempt"));
+		warn_cut(judge, "timeouts.response_headers", "timeouts.attempt");
 	if (is_over(t->pool_wait_ms, t->total_ms) && is_written(judge, "timeouts.pool_wait"))
-		warn_pair(judge, "timeouts.pool_wait", "timeouts.total",
-			"timeouts.pool_wait %s is longer than timeouts.total %s, which cuts it short",
-			shown(judge, "timeouts.pool_wait"), shown(judge, "timeouts.total"));
+		warn_cut(judge, "timeouts.pool_wait", "timeouts.total");
 	if (is_over(t->tunnel_idle_ms, t->tunnel_total_ms) && is_written(judge, "timeouts.tunnel_idle"))
-		warn_pair(judge, "timeouts.tunnel_idle", "timeouts.tunnel_total",
-			"timeouts.tunnel_idle %s is longer than timeouts.tunnel_total %s, which cuts it short",
-			shown(judge, "timeouts.tunnel_idle"), shown(judge, "timeouts.tunnel_total"));
+		warn_cut(judge, "timeouts.tunnel_idle", "timeouts.tunnel_total");
 }
 
 /* The delays before all retries without jitter, in ms. */

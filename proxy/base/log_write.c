@@ -78,11 +78,6 @@ void log_sink_append(const char *text, size_t length)
 	sink.length += length;
 }
 
-bool log_sink_is_empty(void)
-{
-	return sink.length == 0;
-}
-
 /* The buffered bytes as one or two pieces, at most max of them; returns the number of pieces. */
 static int pieces_of(struct iovec pieces[2], size_t max)
 {

@@ -14,7 +14,6 @@
 void log_sink_open(int fd);                        /* borrows fd; what is buffered for an earlier one is kept */
 bool log_sink_has_room(size_t length);
 void log_sink_append(const char *text, size_t length); /* there must be room */
-bool log_sink_is_empty(void);
 bool log_sink_write(uint64_t *n_lost_lines);       /* true when nothing is left; adds lines lost to a dead reader */
 void log_sink_wait(int64_t max_ms);                /* until the reader takes more, or max_ms */
 

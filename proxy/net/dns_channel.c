@@ -226,6 +226,22 @@ uint64_t dns_channel_signature(const struct dns_channel *channel)
 	return channel->signature;
 }
 
+static enum dns_answer_status status_of_reply(int ares_status, int n)
+{
+	if (ares_status == ARES_SUCCESS && n > 0)
+		return DNS_ANSWER_ADDRESSES;
+	return ares_status == ARES_SUCCESS || ares_status == ARES_ENODATA ? DNS_ANSWER_NO_DATA : DNS_ANSWER_FAILED;
+}
+
+/* The next free item of the answer, which is good for as long as its shortest TTL. */
+static struct address *add_item(struct dns_answer *answer, int ttl_s)
+{
+	int64_t ttl_ms = ttl_s > 0 ? ttl_s * (int64_t)1000 : 0;
+	if (answer->n == 0 || ttl_ms < answer->ttl_ms)
+		answer->ttl_ms = ttl_ms;
+	return &answer->items[answer->n++];
+}
+
 static void read_v4(struct dns_answer *answer, const unsigned char *bytes, int length)
 {
 	struct ares_addrttl found[RESOLVE_MAX_ADDRESSES];
@@ -233,14 +249,11 @@ static void read_v4(struct dns_answer *answer, const unsigned char *bytes, int l
 	int status = ares_parse_a_reply(bytes, length, NULL, found, &n);
 	if (status != ARES_SUCCESS)
 		n = 0;
-	answer->status = status == ARES_SUCCESS && n > 0 ? DNS_ANSWER_ADDRESSES :
-			 status == ARES_SUCCESS || status == ARES_ENODATA ? DNS_ANSWER_NO_DATA : DNS_ANSWER_FAILED;
+	answer->status = status_of_reply(status, n);
 	for (int i = 0; i < n; i++) {
-		struct address *item = &answer->items[answer->n++];
+		struct address *item = add_item(answer, found[i].ttl);
 		item->socket.v4.sin_family = AF_INET;
 		item->socket.v4.sin_addr = found[i].ipaddr;
-		int64_t ttl_ms = found[i].ttl > 0 ? found[i].ttl * (int64_t)1000 : 0;
-		answer->ttl_ms = i == 0 || ttl_ms < answer->ttl_ms ? ttl_ms : answer->ttl_ms;
 	}
 }
 
@@ -251,18 +264,15 @@ static void read_v6(struct dns_answer *answer, const unsigned char *bytes, int l
 	int status = ares_parse_aaaa_reply(bytes, length, NULL, found, &n);
 	if (status != ARES_SUCCESS)
 		n = 0;
-	answer->status = status == ARES_SUCCESS && n > 0 ? DNS_ANSWER_ADDRESSES :
-			 status == ARES_SUCCESS || status == ARES_ENODATA ? DNS_ANSWER_NO_DATA : DNS_ANSWER_FAILED;
+	answer->status = status_of_reply(status, n);
 	for (int i = 0; i < n; i++) {
-		struct address *item = &answer->items[answer->n++];
+		struct address *item = add_item(answer, found[i].ttl);
 		item->socket.v6.sin6_family = AF_INET6;
 		memcpy(&item->socket.v6.sin6_addr, &found[i].ip6addr, sizeof(struct in6_addr));
-		int64_t ttl_ms = found[i].ttl > 0 ? found[i].ttl * (int64_t)1000 : 0;
-		answer->ttl_ms = i == 0 || ttl_ms < answer->ttl_ms ? ttl_ms : answer->ttl_ms;
 	}
 }
 
-static enum dns_answer_status status_of(int status)
+static enum dns_answer_status status_of_failure(int status)
 {
 	switch (status) {
 	case ARES_ENODATA:
@@ -285,7 +295,7 @@ static void on_answer(void *context, int status, int n_timeouts, unsigned char *
 		struct dns_answer answer;
 		memset(&answer, 0, sizeof(answer));
 		if (status != ARES_SUCCESS)
-			answer.status = status_of(status);
+			answer.status = status_of_failure(status);
 		else if (question->family == AF_INET)
 			read_v4(&answer, bytes, length);
 		else

@@ -95,7 +95,7 @@ struct origin *registry_get(struct registry *registry, const struct upstream_def
  * Also takes over limits.upstream_connections.
  */
 void registry_reconcile(struct registry *registry, const struct config *config);
-void registry_close_idle(struct registry *registry); /* at drain: nothing new will come for a while */
+void registry_close_idle(struct registry *registry); /* of every origin */
 
 /* Retired origins that are still used are visited as well. */
 typedef void (*origin_visit_fn)(void *owner, const struct origin *origin);

@@ -108,20 +108,6 @@ static void test_routes(void **state)
 	assert_diff(A ", routes: [{match: {paths: [/x]}}]}\n", A "}\n", "-upstreams[a].routes[0]\n");
 }
 
-static void test_upstream_is_equal(void **state)
-{
-	struct config *one = load(A ", routes: [{match: {paths: [/x]}, retry: {on: [503]}}]}\n");
-	struct config *same = load("\n\n" A ", routes: [{match: {paths: [/%78]}, retry: {on: [503]}}]}\n");
-	struct config *other = load(A ", routes: [{match: {paths: [/x]}, retry: {on: [504]}}]}\n");
-
-	(void)state;
-	assert_true(upstream_is_equal(&one->upstreams[0], &same->upstreams[0]));
-	assert_false(upstream_is_equal(&one->upstreams[0], &other->upstreams[0]));
-	config_unref(&one);
-	config_unref(&same);
-	config_unref(&other);
-}
-
 static void test_bound(void **state)
 {
 	struct config *empty = load(""), *many;
@@ -152,7 +138,6 @@ int main(void)
 		cmocka_unit_test(test_upstreams),
 		cmocka_unit_test(test_inherited),
 		cmocka_unit_test(test_routes),
-		cmocka_unit_test(test_upstream_is_equal),
 		cmocka_unit_test(test_bound),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

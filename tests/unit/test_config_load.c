@@ -217,34 +217,6 @@ static void test_origins(void **state)
 	config_unref(&config);
 }
 
-static void test_find_hosts(void **state)
-{
-	struct config *config = load("upstreams:\n"
-				     "  - {name: a, match: {hosts: [x.example, \"*.x.example\"], ports: [80]}}\n"
-				     "  - {name: b, match: {hosts: [x.example]}}\n"
-				     "  - {name: c, match: {hosts: [\"*\", y.example]}}\n");
-	const struct host_entry *found;
-	size_t n;
-
-	(void)state;
-	found = config_find_hosts(config, HOST_EXACT, "x.example", 9, &n);
-	assert_int_equal(n, 2);
-	assert_string_equal(found[0].upstream->name, "a");
-	assert_string_equal(found[1].upstream->name, "b");
-	found = config_find_hosts(config, HOST_EXACT, "y.example:80", 9, &n);
-	assert_int_equal(n, 1);
-	assert_string_equal(found->upstream->name, "c");
-	found = config_find_hosts(config, HOST_SUFFIX, ".x.example", 10, &n);
-	assert_int_equal(n, 1);
-	found = config_find_hosts(config, HOST_ANY, "", 0, &n);
-	assert_int_equal(n, 1);
-	assert_string_equal(found->upstream->name, "c");
-	assert_null(config_find_hosts(config, HOST_EXACT, "x.exampl", 8, &n));
-	assert_int_equal(n, 0);
-	assert_null(config_find_hosts(config, HOST_EXACT, "", 0, &n));
-	config_unref(&config);
-}
-
 static void test_references(void **state)
 {
 	struct config *config = load("listen: 127.0.0.1:1\n"), *second = config_ref(config);
@@ -509,7 +481,6 @@ int main(void)
 		cmocka_unit_test(test_merge),
 		cmocka_unit_test(test_upstream_and_route),
 		cmocka_unit_test(test_origins),
-		cmocka_unit_test(test_find_hosts),
 		cmocka_unit_test(test_references),
 		cmocka_unit_test(test_global_values),
 		cmocka_unit_test(test_jitter_and_words),
