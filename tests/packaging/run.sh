@@ -560,7 +560,8 @@ pod_play() { # pod_play OVERLAY
 	[ -f "$rendered/$1.yaml" ] || cannot "nothing was rendered"
 	local name=app-pod-0-evenkeel flat=$work/flat-$1.yaml pid volume origin
 	podman tag "$base" localhost/evenkeel-app:test
-	"$python" $manifests flatten "$rendered/$1.yaml" localhost/evenkeel-app:test "$image" >"$flat"
+	"$python" $manifests flatten "$rendered/$1.yaml" localhost/evenkeel-app:test "$image" |
+		sed 's/delay: 15s/delay: 2s/' >"$flat" # what is waited for at the end
 	# shellcheck disable=SC2064
 	trap "podman kube down '$flat' >/dev/null 2>&1; podman volume rm -f evenkeel-policies >/dev/null 2>&1" EXIT
 	podman pod rm -f app-pod-0 >/dev/null 2>&1 || true # left over from a run that was broken off
