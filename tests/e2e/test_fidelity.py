@@ -1,6 +1,8 @@
 """Exact bytes on both sides: nothing is re-spelt, invented, lost or moved."""
 import gzip
+import random
 import re
+import threading
 
 import pytest
 
@@ -474,3 +476,105 @@ def test_ring_through_another_server_ends_at_the_second_pass(proxy, origin):
     with took(0, 1):
         r = p.get(u.url("/ring"))
     assert r.status == 502 and r.json()["error"] == "proxy_loop_detected" and u.n == 1
+
+
+# --- at random
+
+NAME_CHARS = "abcXYZ019-_!#$%&'*+.^`|~"
+VALUE_CHARS = "".join(chr(c) for c in range(0x21, 0x7f)) + " \t\x80\xe4\xff"
+HOP = {"connection", "keep-alive", "proxy-connection", "te", "trailer", "transfer-encoding", "upgrade", "proxy-authorization",
+       "proxy-authenticate", "proxy-authentication-info"}
+SET_BY_US = {"host", "via", "x-request-id", "expect", "content-length", "evenkeel-attempts", "evenkeel-upstream"}
+
+
+def random_fields(rng):
+    """Field lines as bytes, and those of them that have to cross."""
+    given, cross, named = [], [], set()
+    pool = ["".join(rng.choices(NAME_CHARS, k=rng.randint(1, 30))) for _ in range(6)] + ["Accept", "set-cookie", "Cookie", "ETag", "X-Y"]
+    pool = [name for name in pool if name.lower() not in HOP | SET_BY_US and not name.lower().startswith("evenkeel-")]
+    essential = {"set-cookie", "cookie"}
+    if rng.random() < 0.5:
+        named = {name.lower() for name in rng.sample(pool, rng.randint(1, 3))} - essential
+    for _ in range(rng.randint(0, 20)):
+        name = rng.choice(pool)
+        value = "".join(rng.choices(VALUE_CHARS, k=rng.choice((0, 1, 5, 60))))
+        line = f"{name}:{rng.choice(('', ' ', '  ', chr(9)))}{value}{rng.choice(('', '', ' '))}\r\n".encode("latin-1")
+        given.append(line)
+        if name.lower() not in named:
+            cross.append(line)
+    for field in rng.sample(sorted(HOP - {"connection", "transfer-encoding", "upgrade"}), rng.randint(0, 3)):
+        given.insert(rng.randint(0, len(given)), f"{rng.choice((field, field.title()))}: x\r\n".encode())
+    if named:
+        given.insert(rng.randint(0, len(given)), ("Connection: " + rng.choice((",", " , ", ", ")).join(sorted(named)) + "\r\n").encode())
+    return b"".join(given), b"".join(cross)
+
+
+def test_random_heads(proxy, origin):
+    rng = random.Random(20260711)
+    want = {}
+
+    def step(x):
+        x.send(b"HTTP/1.1 200 OK\r\n" + want["response"] + b"Content-Length: 0\r\n\r\n")
+    u = origin(step)
+    p = proxy()
+    for i in range(250):
+        request, crosses_up = random_fields(rng)
+        want["response"], crosses_down = random_fields(rng)
+        got = talk(p, b"GET " + u.url(f"/{i}").encode() + b" HTTP/1.1\r\nHost: x\r\n" + request + b"\r\n")
+        assert sent(u, i) == f"GET /{i} HTTP/1.1\r\nHost: {u.authority}\r\n".encode() + crosses_up + OURS + b"\r\n", (i, request)
+        assert came(got) == b"HTTP/1.1 200 OK\r\n" + crosses_down + b"Content-Length: 0\r\n\r\n", (i, want["response"])
+
+
+def framed(rng, body, fits=("length", "chunked")):
+    """The body framed one way or the other: (field line, bytes)."""
+    if rng.choice(fits) == "length":
+        return f"Content-Length: {len(body)}\r\n".encode(), body
+    out, at = b"", 0
+    while at < len(body):
+        n = rng.choice((1, 2, 100, 5000, 70_000))
+        piece = body[at:at + n]
+        size = rng.choice(("%x", "%X", "0%x")) % len(piece)
+        out += size.encode() + rng.choice((b"", b"", b";a", b';b="c d"')) + b"\r\n" + piece + b"\r\n"
+        at += n
+    return b"Transfer-Encoding: chunked\r\n", out + b"0\r\n" + rng.choice((b"", b"X-End: 1\r\n")) + b"\r\n"
+
+
+def in_segments(rng, send, data):
+    at = 0
+    while at < len(data):
+        n = rng.choice((1, 3, 1000, 20_000, 100_000, 10**9))
+        send(data[at:at + n])
+        at += n
+
+
+@pytest.mark.parametrize("is_tls", [False, True], ids=["clear", "tls"])
+def test_random_bodies_in_random_segments(proxy, origin, authority, is_tls):
+    rng = random.Random(20260712)
+    data = bytes(rng.randrange(256) for _ in range(1000)) * 400
+    sizes = (0, 1, 2, 100, 4096, 65_535, 65_536, 65_537, 200_000)
+
+    def step(x):
+        size = int(x.request.target[1:])
+        assert x.request.body == data[:size]
+        field, body = framed(random.Random(size + x.n), data[size:size * 2])
+        in_segments(random.Random(size), x.send, b"HTTP/1.1 200 OK\r\n" + field + b"\r\n" + body)
+    u = origin(step, tls=authority.server() if is_tls else None)
+    tls = {"originate": "on", "ca_file": authority.ca} if is_tls else {}
+    p = proxy(defaults={"retry": {"max_attempts": 1}}, upstreams=[{"name": "u", "match": {"hosts": ["127.0.0.1"]}, "tls": tls}])
+    with p.no_leak():
+        for _ in range(6):
+            with p.client() as c:
+                todo = rng.choices(sizes, k=20)
+                out = b""
+                for size in todo:
+                    field, body = framed(rng, data[:size])
+                    out += f"PUT {u.url('/' + str(size))} HTTP/1.1\r\nHost: x\r\n".encode() + field + b"\r\n" + body
+                # All of them pipelined, while their answers are read.
+                sender = threading.Thread(target=in_segments, args=(random.Random(len(out)), c.send, out))
+                sender.start()
+                for size in todo:
+                    r = c.response()
+                    assert r.status == 200 and r.body == data[size:size * 2], size
+                sender.join()
+                assert c.silent(0.02)
+    assert u.n == 120 and u.k <= 6
