@@ -212,6 +212,9 @@ static void complete(struct attempt *attempt, size_t n_left)
 {
 	bool is_reusable = attempt->response.is_keep_alive && attempt->is_request_sent && n_left == 0 &&
 			   attempt->response.framing != BODY_UNTIL_CLOSE;
+	/* What took no more than it wanted has not seen what lies behind: another answer, perhaps, that nobody asked for. */
+	if (is_reusable && attempt->may_have_more && stream_is_readable_now(lease_stream(&attempt->lease)))
+		is_reusable = false;
 	end(attempt, OUTCOME_RESPONSE, "", is_reusable);
 }
 
@@ -307,6 +310,7 @@ static void read_and_feed(struct attempt *attempt)
 		at_eof(attempt, n);
 		return;
 	}
+	attempt->may_have_more = n == LOOP_SCRATCH_BYTES;
 	if (lease_was_readable_when_taken(&attempt->lease)) {
 		broke(attempt, "bytes that nobody had asked for lay on the kept-alive connection");
 		return;
@@ -329,6 +333,7 @@ static bool splice(struct attempt *attempt)
 		struct mono now = clock_now();
 		note_read(attempt, now);
 		response_reader_skip(&attempt->reader, (uint64_t)n);
+		attempt->may_have_more = true;
 		if ((uint64_t)n == left)
 			feed(attempt, "", 0, now);
 	} else if (n != STREAM_AGAIN) {

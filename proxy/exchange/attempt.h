@@ -66,6 +66,7 @@ struct attempt {
 	bool is_head_written, is_last_chunk_written;
 	bool is_request_sent;      /* to its last byte */
 	bool is_write_broken;      /* the origin takes no more; what it said may still be readable */
+	bool may_have_more;        /* the last read took all that it had room for: there may be bytes behind the response */
 	bool is_reading_paused;
 	bool has_sent_bytes;       /* at least one byte of the request left */
 	enum outcome outcome;      /* ENDED */
