@@ -1,10 +1,11 @@
 """Kept-alive connections to origins: which are used again, for whom, and never with somebody else's bytes on them."""
 import signal
+import threading
 import time
 
 import pytest
 
-from harness import Client, free_port, problem, raw, reply, took, until
+from harness import SLOWNESS, Client, free_port, problem, raw, reply, took, until
 
 STRAY = b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nevil"
 
@@ -75,18 +76,22 @@ def test_surplus_after_any_response(proxy, origin, tail, gap, framing):
                 "chunked": b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n",
                 "304": b"HTTP/1.1 304 Not Modified\r\nContent-Length: 4\r\n\r\n", "head": b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\n"}[framing]
 
+    sent = threading.Event()
+
     def step(x):
         if gap:
             x.send(response)
             x.sleep(gap)
             x.send(tail)
+            sent.set()
         else:
             x.send(response + tail)
     u = origin(step, reply(200, b"good"))
     with proxy().client() as c:
         c.request(method, u.url("/1")).response(method)
         if gap:
-            time.sleep(gap + 0.03)
+            assert sent.wait(5)
+            time.sleep(0.03 * SLOWNESS)
         r = c.get(u.url("/2"))
         assert (r.status, r.body) == (200, b"good") and c.silent(0.02)
     assert u.k == 2

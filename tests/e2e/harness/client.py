@@ -73,7 +73,7 @@ class Client:
     # --- sending
 
     def send(self, *parts):
-        for part in parts:
+        for part in filter(None, parts):
             self.socket.sendall(part if isinstance(part, bytes) else part.encode("latin-1"))
         return self
 
