@@ -161,7 +161,6 @@ static bool start(struct proxy *proxy, char *error, size_t error_capacity)
 	log_open(STDERR_FILENO);
 	if (!proxy_take_options(proxy, error, error_capacity) || !load_first(proxy, error, error_capacity))
 		return false;
-	raise_descriptor_limit(proxy->config);
 	proxy->loop = loop_new();
 	proxy->resolver = resolver_new(proxy->loop, &proxy->config->global.dns);
 	proxy->registry = registry_new(proxy->loop, proxy->resolver);
@@ -179,6 +178,7 @@ static bool start(struct proxy *proxy, char *error, size_t error_capacity)
 	};
 	proxy->front = front_new(proxy->loop, &proxy->room, &hooks);
 	log_start(proxy);
+	raise_descriptor_limit(proxy->config);
 	if (!front_apply(proxy->front, proxy->config, error, error_capacity))
 		return false;
 	process_metrics.reload_last_success_wall_ms = clock_wall_ms();

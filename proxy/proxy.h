@@ -50,7 +50,6 @@ struct proxy {
 	struct event signals[5];
 	size_t n_signals;
 	bool is_handed_over;             /* draining, since another process has taken over */
-	bool is_hurried;                 /* a second signal */
 };
 
 /* Exit codes of the command line (README: "Exit codes"). */

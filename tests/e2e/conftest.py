@@ -3,7 +3,7 @@ import signal
 
 import pytest
 
-from harness import SLOWNESS, Authority, Blackhole, DNSStub, Nginx, NotSupported, Origin, Proxy, SServer
+from harness import SLOWNESS, Authority, Blackhole, DNSStub, Nginx, Origin, Proxy, SServer
 
 # A test that hangs must not hang the run.
 LIMIT_SECONDS = 40
@@ -81,11 +81,7 @@ def proxy(makers, tmp_path_factory):
         elif text:
             policy = None
         made = makers.add(Proxy(folder, policy, text, arguments, env, start=False))
-        try:
-            made.start()
-        except NotSupported as fault:
-            makers.made.remove(made)
-            pytest.skip(str(fault))
+        made.start()
         return made
     return make
 

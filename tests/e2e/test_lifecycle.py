@@ -1,4 +1,5 @@
 """Start, reload, drain, stop: signals and exit codes."""
+import json
 import os
 import signal
 import socket
@@ -19,6 +20,17 @@ def test_builtin_defaults_are_said_so(proxy, origin):
     assert first["event"] == "start" and "built-in" in str(first)
     assert p.get(u.url()).status == 200
     assert p.ask("/readyz").status == 200
+
+
+def test_the_start_is_told_before_what_it_runs_short_of():
+    command = f"ulimit -n 500; exec '{BIN}' --listen 127.0.0.1:0 --admin off"
+    process = subprocess.Popen(["sh", "-c", command], stderr=subprocess.PIPE)
+    lines = [json.loads(process.stderr.readline()) for _ in range(3)]
+    process.terminate()
+    process.communicate(timeout=5)
+    assert [line["event"] for line in lines] == ["start", "limits", "listening"]
+    assert lines[0]["config"] == "built-in defaults" and " 500 descriptors" in lines[1]["message"]
+    assert process.returncode == 0
 
 
 def test_every_listener_is_logged(proxy):

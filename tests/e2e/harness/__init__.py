@@ -5,9 +5,9 @@ from .client import Client, Incomplete, Response
 from .dnsstub import DNSStub
 from .nginx import Nginx
 from .origin import Origin, close, delay, hold, raw, reply, rst
-from .proxy import BIN, NotSupported, Proxy, run_evenkeel
+from .proxy import BIN, Proxy, run_evenkeel
 from .tls import Authority, SServer, stamp
 from .tools import SLOWNESS, free_port, patience, took, until
 
-__all__ = ["Authority", "BIN", "Blackhole", "Client", "DNSStub", "Incomplete", "Nginx", "NotSupported", "Origin", "Proxy", "Response", "SLOWNESS", "SServer",
+__all__ = ["Authority", "BIN", "Blackhole", "Client", "DNSStub", "Incomplete", "Nginx", "Origin", "Proxy", "Response", "SLOWNESS", "SServer",
            "close", "delay", "free_port", "hold", "patience", "problem", "raw", "reply", "rst", "run_evenkeel", "stamp", "took", "until"]
