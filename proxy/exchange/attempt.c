@@ -151,7 +151,6 @@ static bool write_once(struct attempt *attempt)
 		attempt->is_write_broken = true;
 		return false;
 	}
-	attempt->has_sent_bytes = true;
 	size_t of_head = (size_t)n < head.length ? (size_t)n : head.length;
 	if (of_head > 0)
 		buffer_consume(&attempt->out, of_head);

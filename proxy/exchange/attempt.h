@@ -68,7 +68,7 @@ struct attempt {
 	bool is_write_broken;      /* the origin takes no more; what it said may still be readable */
 	bool may_have_more;        /* the last read took all that it had room for: there may be bytes behind the response */
 	bool is_reading_paused;
-	bool has_sent_bytes;       /* at least one byte of the request left */
+	bool is_concluded;         /* its owner's: counted and measured, which is done once */
 	enum outcome outcome;      /* ENDED */
 	struct mono queued, began, request_sent, head_complete, last_read, ended;
 	int64_t longest_silence_us; /* between two reads of the body; while reading was paused: none */
@@ -87,7 +87,7 @@ void attempt_cancel(struct attempt *attempt);
 /* Cancels if need be; the memory goes at the loop's safe point. Nulls the pointer. */
 void attempt_free(struct attempt **attempt);
 
-/* Did a connection that had served before end without a byte of response: the mark of a stale one. */
+/* As the log names it. */
 const char *attempt_state_word(enum attempt_state state);
 
 #endif

@@ -1,10 +1,10 @@
 /* How an exchange ends: an answer of our own, an abort, a cancellation; and what is counted and logged of it. */
-#include "../base/check.h"
 #include "../base/clock.h"
 #include "machine.h"
 #include "reply.h"
 
-void conclude_timeout_metric(struct exchange *exchange, enum outcome outcome)
+/* The limit that struck, if one did. */
+static void count_timeout(struct exchange *exchange, enum outcome outcome)
 {
 	static const signed char label_of[N_OUTCOMES] = {
 		[OUTCOME_TOTAL_TIMEOUT] = TIMEOUT_LABEL_TOTAL + 1,
@@ -16,9 +16,9 @@ void conclude_timeout_metric(struct exchange *exchange, enum outcome outcome)
 		[OUTCOME_BODY_IDLE] = TIMEOUT_LABEL_BODY_IDLE + 1,
 		[OUTCOME_STREAM_TOTAL] = TIMEOUT_LABEL_STREAM_TOTAL + 1,
 	};
-	if (label_of[outcome] > 0 && exchange->origin)
+	if (label_of[outcome] > 0)
 		exchange->origin->metrics->timeouts[label_of[outcome] - 1]++;
-	if (outcome == OUTCOME_POOL_WAIT && exchange->origin)
+	if (outcome == OUTCOME_POOL_WAIT)
 		exchange->origin->metrics->pool_rejected[POOL_REJECTED_POOL_WAIT]++;
 }
 
@@ -72,9 +72,10 @@ void conclude_attempt(struct exchange *exchange, struct attempt *attempt, enum o
 	if (!exchange->origin)
 		return;
 	struct upstream_metrics *metrics = exchange->origin->metrics;
-	conclude_timeout_metric(exchange, outcome);
-	if (!attempt)
+	count_timeout(exchange, outcome);
+	if (!attempt || attempt->is_concluded)
 		return;
+	attempt->is_concluded = true;
 	enum attempt_label label = outcome_facts[outcome].label;
 	if (outcome == OUTCOME_RESPONSE)
 		label = label_of_status(status);
@@ -91,6 +92,14 @@ void conclude_attempt(struct exchange *exchange, struct attempt *attempt, enum o
 	measure_attempt(exchange, attempt, outcome);
 	if (exchange->is_breaker_admitted && attempt == exchange->attempt)
 		report_to_breaker(exchange, outcome, status);
+}
+
+void conclude_give_up(struct exchange *exchange, struct attempt *attempt)
+{
+	if (!attempt || attempt->state == ATTEMPT_ENDED)
+		return;
+	attempt_cancel(attempt);
+	conclude_attempt(exchange, attempt, OUTCOME_CANCELLED, 0);
 }
 
 static int64_t retry_after_s(const struct exchange *exchange, enum outcome outcome)
@@ -110,7 +119,8 @@ void conclude_with_error(struct exchange *exchange, enum outcome outcome, const 
 		return;
 	/* Nothing that was waited for is to come between this answer and its last byte. */
 	deferred_cancel(&exchange->deferred_start_failure);
-	exchange->is_rate_wait = exchange->is_continue_awaited = false;
+	trying_account_sleep(exchange, clock_now());
+	exchange->is_continue_awaited = false;
 	trying_drop_hedges(exchange);
 	char sentence[SENTENCE_BYTES];
 	conclude_sentence(exchange, outcome, detail, sentence);
@@ -172,13 +182,8 @@ void conclude_cancelled(struct exchange *exchange)
 	exchange->is_cancelled = true;
 	exchange->must_close = true;
 	exchange->verdict = VERDICT_CANCELLED;
-	struct attempt *attempt = exchange->attempt;
-	if (attempt && attempt->state != ATTEMPT_ENDED) {
-		attempt_cancel(attempt);
-		conclude_attempt(exchange, attempt, OUTCOME_CANCELLED, 0);
-	}
-	if (exchange->state == EXCHANGE_BACKOFF && !exchange->is_rate_wait)
-		exchange->backoff_us += mono_elapsed_us(exchange->backoff_began, clock_now());
+	conclude_give_up(exchange, exchange->attempt);
+	trying_account_sleep(exchange, clock_now());
 	exchange_finish(exchange);
 }
 

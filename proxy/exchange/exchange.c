@@ -198,15 +198,14 @@ void exchange_request_failed(struct exchange *exchange, enum outcome outcome, co
 {
 	if (exchange->state == EXCHANGE_DONE)
 		return;
-	if (exchange->attempt)
-		attempt_cancel(exchange->attempt);
-	relay_drop_held(exchange);
-	exchange->verdict = VERDICT_NOT_LISTED;
 	if (exchange->is_response_complete) {
 		/* The answer is on its way out; only the connection can't serve another request. */
 		exchange->must_close = true;
 		return;
 	}
+	conclude_give_up(exchange, exchange->attempt);
+	relay_drop_held(exchange);
+	exchange->verdict = VERDICT_NOT_LISTED;
 	if (exchange->state == EXCHANGE_RELAYING)
 		conclude_abort(exchange, outcome);
 	else
@@ -238,22 +237,25 @@ void exchange_client_gone(struct exchange *exchange)
 	conclude_cancelled(exchange);
 }
 
+static void cut_off(struct exchange *exchange)
+{
+	conclude_give_up(exchange, exchange->attempt);
+	relay_drop_held(exchange);
+	exchange->verdict = VERDICT_DRAINING;
+	if (exchange->state == EXCHANGE_RELAYING) {
+		conclude_abort(exchange, OUTCOME_DRAIN_CUT);
+		return;
+	}
+	conclude_with_error(exchange, OUTCOME_DRAIN_CUT, NULL);
+	exchange->downstream->ops->flush(exchange->downstream);
+	exchange_finish(exchange); /* nobody waits for a client to take it now */
+}
+
 void exchange_cut_all(struct exchange_room *room)
 {
 	room->is_cutting = true;
 	LIST_EACH_SAFE(link, after, &room->exchanges) {
-		struct exchange *exchange = LIST_ENTRY_OF(link, struct exchange, link);
 		room->n_cut++;
-		if (exchange->attempt)
-			attempt_cancel(exchange->attempt);
-		relay_drop_held(exchange);
-		exchange->verdict = VERDICT_DRAINING;
-		if (exchange->state == EXCHANGE_RELAYING) {
-			conclude_abort(exchange, OUTCOME_DRAIN_CUT);
-			continue;
-		}
-		conclude_with_error(exchange, OUTCOME_DRAIN_CUT, NULL);
-		if (exchange->state != EXCHANGE_DONE)
-			exchange->downstream->ops->flush(exchange->downstream);
+		cut_off(LIST_ENTRY_OF(link, struct exchange, link));
 	}
 }

@@ -48,8 +48,8 @@ struct exchange_order {
 	bool is_upgrade;                /* forward Upgrade */
 };
 
-/* Starts at once. May call ops before it returns only in so far as nothing is sent from within: answers come from the loop... except
- * request writing; on_done is never called from within exchange_start. */
+/* Starts at once: the request's head may have left when it returns. Of the ops only resume_body is called from within;
+ * whatever is sent, and on_done, comes from the loop. Owned by itself: it ends with on_done. */
 struct exchange *exchange_start(struct exchange_room *room, const struct exchange_order *order);
 
 /* Events of the client's side, from the loop. */

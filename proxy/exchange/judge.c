@@ -1,12 +1,9 @@
 /* The verdict on what an attempt came to, and what follows from it. */
-#include <stdio.h>
-
-#include "../base/check.h"
 #include "../base/clock.h"
 #include "../policy/backoff.h"
 #include "machine.h"
 
-int64_t exchange_retry_after_ms(const struct exchange *exchange)
+static int64_t retry_after_ms(const struct exchange *exchange)
 {
 	if (!exchange->policy->retry.retry_after.honor || !exchange->attempt)
 		return -1;
@@ -31,7 +28,7 @@ static struct retry_facts facts_of(const struct exchange *exchange, enum outcome
 		.n_attempts = exchange->n_attempts,
 		.max_attempts = exchange->order.max_attempts,
 		.previous_delay_ms = exchange->previous_delay_ms,
-		.retry_after_ms = is_response ? exchange_retry_after_ms(exchange) : -1,
+		.retry_after_ms = is_response ? retry_after_ms(exchange) : -1,
 		.origin_quiet_until = policy->retry.retry_after.shared && exchange->origin ? exchange->origin->quiet_until
 											     : MONO_ZERO,
 		.total_at = mono_add_ms(exchange->order.started, exchange->order.total_ms),
@@ -40,8 +37,7 @@ static struct retry_facts facts_of(const struct exchange *exchange, enum outcome
 	};
 }
 
-/* Is it worth keeping this response back: would a retry be allowed as far as is known before its body is in? */
-bool exchange_could_retry(const struct exchange *exchange)
+bool judge_could_retry(const struct exchange *exchange)
 {
 	const struct retry_rule *rule = &exchange->policy->retry;
 	struct retry_facts facts = facts_of(exchange, OUTCOME_RESPONSE, exchange->attempt->response.status, MONO_ZERO);
@@ -76,7 +72,7 @@ static void log_retry(const struct exchange *exchange, enum outcome outcome, int
 static void note_quiet(struct exchange *exchange, struct mono now)
 {
 	const struct retry_after_rule *rule = &exchange->policy->retry.retry_after;
-	int64_t wish_ms = exchange_retry_after_ms(exchange);
+	int64_t wish_ms = retry_after_ms(exchange);
 	if (!rule->honor || !rule->shared || wish_ms <= 0)
 		return;
 	/* An absurd wish silences this request's retries (the verdict sees to that), not the origin's for days. */
@@ -136,10 +132,10 @@ static void back_off(struct exchange *exchange, int64_t delay_ms, struct mono no
 }
 
 /* A connection that had gone stale in the pool: once, on a new one, at nobody's expense. */
-static bool replace_stale(struct exchange *exchange, enum outcome outcome, const struct retry_facts *facts)
+static bool replace_stale(struct exchange *exchange, enum outcome outcome)
 {
-	if (outcome != OUTCOME_STALE || exchange->has_replaced_stale || facts->is_committed || facts->is_draining_hard ||
-	    !facts->is_body_replayable || !exchange->is_repeatable)
+	if (outcome != OUTCOME_STALE || exchange->has_replaced_stale || exchange->state == EXCHANGE_RELAYING ||
+	    exchange->room->is_cutting || !request_body_is_replayable(&exchange->body) || !exchange->is_repeatable)
 		return false;
 	exchange->has_replaced_stale = true;
 	exchange->wants_fresh = true;
@@ -148,61 +144,76 @@ static bool replace_stale(struct exchange *exchange, enum outcome outcome, const
 	return true;
 }
 
-void exchange_judge(struct exchange *exchange, enum outcome outcome, const char *detail)
+static enum verdict verdict_of(enum outcome outcome, const struct retry_decision *decision)
 {
-	struct mono now = clock_now();
-	int status = outcome == OUTCOME_RESPONSE ? exchange->attempt->response.status : 0;
-	char kept_detail[256];
-	snprintf(kept_detail, sizeof(kept_detail), "%s", detail ? detail : "");
+	switch (outcome) {
+	case OUTCOME_TOTAL_TIMEOUT:
+		return VERDICT_DEADLINE;
+	case OUTCOME_BREAKER_OPEN:
+		return VERDICT_BREAKER;
+	default:
+		return decision->verdict;
+	}
+}
 
-	/* Judged before its body is in (nothing held back): the attempt itself goes on unless it is to be repeated. */
-	bool is_at_head = outcome == OUTCOME_RESPONSE && exchange->attempt->state != ATTEMPT_ENDED;
-	if (outcome == OUTCOME_RESPONSE && exchange->state == EXCHANGE_RELAYING) {
-		conclude_attempt(exchange, exchange->attempt, outcome, status); /* its verdict was given at the head */
-		return;
-	}
-	if (!exchange->origin) { /* nobody to ask, now or later: refused by the registry */
-		exchange->verdict = VERDICT_NOT_LISTED;
-		conclude_with_error(exchange, outcome, kept_detail);
-		return;
-	}
+/* Asks for the verdict and does what it says. True: another attempt follows, at once or after a back-off. */
+static bool repeat(struct exchange *exchange, enum outcome outcome, int status, struct mono now)
+{
 	struct retry_facts facts = facts_of(exchange, outcome, status, now);
-	if (replace_stale(exchange, outcome, &facts))
-		return;
-	if (!is_at_head) {
-		conclude_attempt(exchange, exchange->attempt, outcome, status);
-		facts.would_breaker_admit = facts_of(exchange, outcome, status, now).would_breaker_admit;
-	}
-	if (outcome == OUTCOME_RESPONSE && retry_on_status(&exchange->policy->retry.on, status))
-		note_quiet(exchange, now);
-
 	struct retry_decision decision = retry_decide(&exchange->policy->retry, &facts, &exchange->origin->budget, now,
 						      &exchange->room->loop->rng);
-	exchange->verdict = outcome == OUTCOME_TOTAL_TIMEOUT   ? VERDICT_DEADLINE
-			    : outcome == OUTCOME_BREAKER_OPEN ? VERDICT_BREAKER
-							      : decision.verdict;
-	if (decision.verdict == VERDICT_RETRY && exchange_is_observing(exchange)) {
+	exchange->verdict = verdict_of(outcome, &decision);
+	if (decision.verdict != VERDICT_RETRY) {
+		if (outcome != OUTCOME_BREAKER_OPEN || exchange->n_attempts > 0) /* a first attempt is no retry */
+			count_suppressed(exchange);
+		return false;
+	}
+	if (exchange_is_observing(exchange)) {
+		exchange->verdict = VERDICT_OBSERVE;
 		log_retry(exchange, outcome, status, decision.delay_ms, now);
 		count_observed_retry(exchange, outcome, status);
-		exchange->verdict = VERDICT_OBSERVE;
-	} else if (decision.verdict == VERDICT_RETRY) {
-		if (is_at_head)
-			conclude_attempt(exchange, exchange->attempt, outcome, status);
-		log_retry(exchange, outcome, status, decision.delay_ms, now);
-		count_retry(exchange, outcome, status);
-		if (outcome == OUTCOME_STALE || outcome == OUTCOME_RESET)
-			exchange->wants_fresh = true;
-		back_off(exchange, decision.delay_ms, now);
+		return false;
+	}
+	if (outcome == OUTCOME_RESPONSE) /* it may have been judged by its head alone */
+		conclude_attempt(exchange, exchange->attempt, outcome, status);
+	log_retry(exchange, outcome, status, decision.delay_ms, now);
+	count_retry(exchange, outcome, status);
+	if (outcome == OUTCOME_STALE || outcome == OUTCOME_RESET)
+		exchange->wants_fresh = true;
+	back_off(exchange, decision.delay_ms, now);
+	return true;
+}
+
+bool judge_response(struct exchange *exchange)
+{
+	struct mono now = clock_now();
+	const struct attempt *attempt = exchange->attempt;
+	int status = attempt->response.status;
+	/* At its head (nothing is held back) it isn't over: counted at its end, or when it is given up for another. */
+	if (attempt->state == ATTEMPT_ENDED)
+		conclude_attempt(exchange, exchange->attempt, OUTCOME_RESPONSE, status);
+	if (exchange->state == EXCHANGE_RELAYING)
+		return true; /* its verdict was given at the head */
+	if (retry_on_status(&exchange->policy->retry.on, status))
+		note_quiet(exchange, now);
+	return !repeat(exchange, OUTCOME_RESPONSE, status, now);
+}
+
+void judge_failure(struct exchange *exchange, enum outcome outcome, const char *detail)
+{
+	if (!exchange->origin) { /* nobody to ask, now or later: refused by the registry */
+		exchange->verdict = VERDICT_NOT_LISTED;
+		conclude_with_error(exchange, outcome, detail);
 		return;
 	}
-	if (outcome != OUTCOME_BREAKER_OPEN || exchange->n_attempts > 0) /* a first attempt is no retry */
-		count_suppressed(exchange);
-	if (outcome == OUTCOME_RESPONSE)
-		return; /* exchange/relay passes it on */
+	if (replace_stale(exchange, outcome))
+		return;
+	conclude_attempt(exchange, exchange->attempt, outcome, 0);
+	if (repeat(exchange, outcome, 0, clock_now()))
+		return;
 	relay_drop_held(exchange);
 	if (exchange->state == EXCHANGE_RELAYING)
 		conclude_abort(exchange, outcome);
 	else
-		conclude_with_error(exchange, outcome, kept_detail);
+		conclude_with_error(exchange, outcome, detail);
 }
-

@@ -84,6 +84,8 @@ void exchange_on_due(void *exchange);
 void trying_start(struct exchange *exchange); /* the next attempt, or the wait for its place in the rate */
 void trying_refuse(struct exchange *exchange, enum outcome outcome, const char *detail); /* told from the loop's safe point */
 void trying_tell_refusal(struct deferred *item);
+/* A back-off or a wait for the rate is over, early or not: its time goes to the log's. */
+void trying_account_sleep(struct exchange *exchange, struct mono now);
 struct mono trying_hedge_at(const struct exchange *exchange); /* MONO_NEVER: no hedge to come */
 void trying_hedge(struct exchange *exchange, struct mono now); /* sends one if it is due */
 void trying_take_winner(struct exchange *exchange, struct attempt *winner); /* it has a head */
@@ -99,16 +101,17 @@ void exchange_send_continue(struct exchange *exchange);
 void exchange_finish(struct exchange *exchange);
 
 /* judge.c */
-/* The attempt's outcome and what follows from it: another attempt (the state is then BACKOFF or TRYING anew), an error of
- * our own, or, for a response, nothing: the caller passes it on. */
-void exchange_judge(struct exchange *exchange, enum outcome outcome, const char *detail);
-bool exchange_could_retry(const struct exchange *exchange);
-int64_t exchange_retry_after_ms(const struct exchange *exchange);
+/* The attempt has a response: at its head when nothing is held back, and at its end. True: it is the answer, the caller passes
+ * it on. False: another attempt takes its place (the state is BACKOFF, or TRYING anew). */
+bool judge_response(struct exchange *exchange);
+/* The attempt failed, or none could be made: another one, or the exchange ends with an error of our own or an abort.
+ * detail: the failing room's own words, valid during the call; NULL: none. */
+void judge_failure(struct exchange *exchange, enum outcome outcome, const char *detail);
+/* Is this response worth keeping back: would a retry be allowed, as far as is known before its body is in? */
+bool judge_could_retry(const struct exchange *exchange);
 
 /* relay.c */
 extern const struct attempt_ops exchange_attempt_ops;
-void relay_response_rewrite(struct exchange *exchange, struct response_rewrite *rewrite, struct extra_field extra[static 3],
-			    char number[static 24]);
 void relay_drop_held(struct exchange *exchange);
 
 /* measure.c */
@@ -125,9 +128,11 @@ void conclude_with_error(struct exchange *exchange, enum outcome outcome, const 
 void conclude_abort(struct exchange *exchange, enum outcome outcome);
 void conclude_cancelled(struct exchange *exchange);
 void conclude_record(struct exchange *exchange);
-/* Metrics, durations and breaker report of one attempt. */
+/* Metrics, durations and breaker report of one attempt, whatever it is told later on; attempt NULL: of the limit that
+ * struck before there was one. */
 void conclude_attempt(struct exchange *exchange, struct attempt *attempt, enum outcome outcome, int status);
 void conclude_breaker_change(struct exchange *exchange, enum breaker_state before); /* gauge and log, if it changed */
-void conclude_timeout_metric(struct exchange *exchange, enum outcome outcome);
+/* Cancels the attempt and concludes it so, unless it has ended or there is none. */
+void conclude_give_up(struct exchange *exchange, struct attempt *attempt);
 
 #endif

@@ -12,8 +12,8 @@ void relay_drop_held(struct exchange *exchange)
 	exchange->is_holding = false;
 }
 
-void relay_response_rewrite(struct exchange *exchange, struct response_rewrite *rewrite, struct extra_field extra[static 3],
-			    char number[static 24])
+static void compose_rewrite(const struct exchange *exchange, struct response_rewrite *rewrite,
+			    struct extra_field extra[static 3], char number[static 24])
 {
 	int n = snprintf(number, 24, "%lld", (long long)exchange->n_attempts);
 	extra[0] = (struct extra_field){ SLICE("Evenkeel-Attempts"), { number, (size_t)n } };
@@ -50,7 +50,7 @@ static void commit(struct exchange *exchange)
 	struct response_rewrite rewrite;
 	struct extra_field extra[3];
 	char number[24];
-	relay_response_rewrite(exchange, &rewrite, extra, number);
+	compose_rewrite(exchange, &rewrite, extra, number);
 	exchange_enter(exchange, EXCHANGE_RELAYING);
 	exchange->status = exchange->attempt->response.status;
 	exchange->downstream->ops->send_head(exchange->downstream, &exchange->attempt->response, &rewrite);
@@ -66,9 +66,7 @@ static void pass_on(struct exchange *exchange, struct slice data)
 /* Judges the response before its end; true when it is passed on from here, false when it is repeated. */
 static bool judge_now(struct exchange *exchange)
 {
-	struct attempt *attempt = exchange->attempt;
-	exchange_judge(exchange, OUTCOME_RESPONSE, NULL);
-	if (exchange->state != EXCHANGE_TRYING || exchange->attempt != attempt)
+	if (!judge_response(exchange))
 		return false;
 	commit(exchange);
 	return true;
@@ -82,12 +80,13 @@ static bool should_hold(const struct exchange *exchange)
 {
 	const struct response *response = &exchange->attempt->response;
 	int64_t max = exchange->policy->retry.hold_response_bytes;
-	int64_t buffered = exchange->config->global.limits.buffered_bytes;
-	if (max <= 0 || exchange->is_stream || exchange_is_observing(exchange) || (buffered >= 0 && process_metrics.buffered_bytes >= buffered))
+	int64_t max_buffered = exchange->config->global.limits.buffered_bytes;
+	bool is_full = max_buffered >= 0 && process_metrics.buffered_bytes >= max_buffered;
+	if (max <= 0 || is_full || exchange->is_stream || exchange_is_observing(exchange))
 		return false;
 	if (response->framing == BODY_LENGTH || response->framing == BODY_NONE)
 		return response->framing == BODY_NONE || response->content_length <= (uint64_t)max;
-	return exchange_could_retry(exchange);
+	return judge_could_retry(exchange);
 }
 
 static void on_head(void *owner, struct attempt *attempt)
@@ -138,9 +137,7 @@ static ssize_t on_splice(void *owner, struct attempt *attempt, struct stream *fr
 
 static void response_complete(struct exchange *exchange)
 {
-	struct attempt *attempt = exchange->attempt;
-	exchange_judge(exchange, OUTCOME_RESPONSE, NULL);
-	if (exchange->attempt != attempt || exchange->state == EXCHANGE_BACKOFF || exchange->state == EXCHANGE_DONE)
+	if (!judge_response(exchange))
 		return;
 	if (exchange->state == EXCHANGE_TRYING) {
 		commit(exchange);
@@ -148,7 +145,7 @@ static void response_complete(struct exchange *exchange)
 			pass_on(exchange, buffer_slice(&exchange->held));
 		relay_drop_held(exchange);
 	}
-	const struct head *trailers = &attempt->reader.trailers;
+	const struct head *trailers = &exchange->attempt->reader.trailers;
 	exchange->downstream->ops->send_end(exchange->downstream, trailers->n_fields > 0 ? trailers : NULL);
 	exchange->is_response_complete = true;
 }
@@ -161,7 +158,7 @@ static void on_done(void *owner, struct attempt *attempt, enum outcome outcome, 
 	else if (attempt != exchange->attempt)
 		trying_hedge_failed(exchange, attempt, outcome);
 	else if (!trying_promote_hedge(exchange, outcome))
-		exchange_judge(exchange, outcome, detail);
+		judge_failure(exchange, outcome, detail);
 }
 
 static void on_interim(void *owner, struct attempt *attempt, const struct response *response)
@@ -203,7 +200,7 @@ static void on_tunnel(void *owner, struct attempt *attempt, struct slice early)
 	struct response_rewrite rewrite;
 	struct extra_field extra[3];
 	char number[24];
-	relay_response_rewrite(exchange, &rewrite, extra, number);
+	compose_rewrite(exchange, &rewrite, extra, number);
 	rewrite.forward_upgrade = is_upgrade;
 	exchange->status = is_upgrade ? 101 : 200;
 	exchange_enter(exchange, EXCHANGE_RELAYING);

@@ -109,7 +109,7 @@ static void cut(struct exchange *exchange, enum limit limit)
 	}
 	if (limit != LIMIT_TOTAL && trying_promote_hedge(exchange, outcome))
 		return;
-	exchange_judge(exchange, outcome, NULL);
+	judge_failure(exchange, outcome, NULL);
 }
 
 static void observe(struct exchange *exchange, enum limit limit)

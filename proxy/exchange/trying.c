@@ -26,7 +26,7 @@ void trying_tell_refusal(struct deferred *item)
 	struct exchange *exchange = LIST_ENTRY_OF(item, struct exchange, deferred_start_failure);
 	if (exchange->state == EXCHANGE_DONE)
 		return;
-	exchange_judge(exchange, exchange->start_outcome, exchange->start_detail);
+	judge_failure(exchange, exchange->start_outcome, exchange->start_detail);
 	if (exchange->state == EXCHANGE_DONE)
 		return;
 	exchange_rearm(exchange);
@@ -104,7 +104,7 @@ static struct attempt *launch(struct exchange *exchange, bool is_hedge)
 	return attempt_start(exchange->room->loop, &attempt, &exchange_attempt_ops, exchange);
 }
 
-static void account_sleep(struct exchange *exchange, struct mono now)
+void trying_account_sleep(struct exchange *exchange, struct mono now)
 {
 	if (exchange->state != EXCHANGE_BACKOFF || !mono_is_set(exchange->backoff_began))
 		return;
@@ -130,7 +130,7 @@ static void await_continue(struct exchange *exchange, struct mono now)
 void trying_start(struct exchange *exchange)
 {
 	struct mono now = clock_now();
-	account_sleep(exchange, now);
+	trying_account_sleep(exchange, now);
 	if (!is_rate_ready(exchange, now) || !is_breaker_ready(exchange, now))
 		return;
 	exchange->is_rate_taken = false;
@@ -236,10 +236,7 @@ void trying_drop_hedges(struct exchange *exchange)
 {
 	while (exchange->n_hedges > 0) {
 		struct attempt *hedge = exchange->hedges[--exchange->n_hedges];
-		if (hedge->state != ATTEMPT_ENDED) {
-			attempt_cancel(hedge);
-			conclude_attempt(exchange, hedge, OUTCOME_CANCELLED, 0);
-		}
+		conclude_give_up(exchange, hedge);
 		exchange->origin->metrics->hedges_lost++;
 		attempt_free(&hedge);
 	}
@@ -253,10 +250,7 @@ void trying_take_winner(struct exchange *exchange, struct attempt *winner)
 		remove_hedge(exchange, winner);
 		exchange->attempt = winner;
 		exchange->is_main_a_hedge = true;
-		if (slow->state != ATTEMPT_ENDED) {
-			attempt_cancel(slow);
-			conclude_attempt(exchange, slow, OUTCOME_CANCELLED, 0);
-		}
+		conclude_give_up(exchange, slow);
 		attempt_free(&slow);
 	}
 	if (exchange->is_main_a_hedge)

@@ -103,6 +103,19 @@ def test_attempt_is_cut_to_what_is_left_of_total(proxy, origin):
     assert u.n == 2 and 150 <= p.wait_log("retry")["left_ms"] <= 205
 
 
+# The origin has said all; what strikes is the client's slowness, and the attempt was a good one.
+def test_total_ends_a_client_that_takes_nothing(proxy, origin):
+    u = origin(reply(200, b"x" * (8 << 20)))
+    p = proxy(defaults={"timeouts": {"total": "600ms"}, "retry": {"hold_response": "16MiB"}})
+    with p.client() as c:
+        c.request("GET", u.url())
+        p.wait_metric("evenkeel_timeouts_total", 1, kind="total")
+    assert p.metric("evenkeel_requests_total", code="aborted") == 1
+    assert p.metric("evenkeel_attempts_total", outcome="2xx") == 1
+    assert p.metric("evenkeel_attempts_total", outcome="attempt_timeout") == 0
+    assert p.access()["aborted"] is True
+
+
 # --- attempt
 
 def test_slow_attempt_is_repeated(proxy, origin):

@@ -285,6 +285,20 @@ def test_drain_timeout_cuts_the_rest_off(proxy, origin):
             assert p.wait_exit() == 3
 
 
+def test_what_the_drain_cuts_off_is_logged_as_it_was_answered(proxy, origin):
+    u = origin(hold())
+    p = proxy(drain={"timeout": "200ms"})
+    with p.client() as c:
+        c.request("GET", u.url())
+        u.wait(n=1)
+        p.term()
+        assert c.response().status == 503
+        assert p.wait_exit() == 3
+    access = p.access()
+    assert (access["status"], access["verdict"]) == (503, "draining")
+    assert access["error"] == "proxy_internal_response" and not p.logs("cancelled")
+
+
 def test_second_signal_stops_at_once(proxy, origin):
     u = origin(hold())
     p = proxy(drain={"timeout": "20s"})
