@@ -163,8 +163,9 @@ static const char *judge_framing(struct request *request, const struct known_fie
 static enum read_event take_head(struct request_reader *reader)
 {
 	struct request *request = reader->request;
-	struct second_look look = {.is_response = false, .method_length = request->method.length};
+	struct second_look look = {.is_response = false};
 	struct known_fields known;
+	bool is_unknown_method;
 	const char *fault;
 
 	settle_slices(request);
@@ -174,9 +175,9 @@ static enum read_event take_head(struct request_reader *reader)
 	if ((fault = target_parse(request->target_text, request->is_connect, &request->target)) ||
 		(fault = check_host(request, &known)) || (fault = judge_framing(request, &known, &look)))
 		return fail(reader, 400, fault);
-	if (slice_equals(request->method, SLICE("PRI")))
-		return fail(reader, 501, "the method of HTTP/2's preface (RFC 9113 3.4)");
-	fault = second_look_at_head(&request->head, &look);
+	fault = second_look_at_head(&request->head, &look, &is_unknown_method);
+	if (is_unknown_method || slice_equals(request->method, SLICE("PRI")))
+		return fail(reader, 501, "unknown method (RFC 9110 9.1)");
 	if (fault)
 		return fail(reader, 400, fault);
 	if (request->target.form == TARGET_ASTERISK && !slice_equals(request->method, SLICE("OPTIONS")))

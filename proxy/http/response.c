@@ -142,13 +142,14 @@ static enum read_event take_head(struct response_reader *reader)
 	struct response *response = reader->response;
 	struct second_look look = {.is_response = true, .status = response->status};
 	struct known_fields known;
+	bool is_unknown_method;
 
 	if (response->reason.length > 0)
 		response->reason.data = response->head.raw.data + 13; /* raw may have moved since */
 	known_fields_find(&known, &response->head);
 	const char *fault = judge_framing(reader, &known, &look);
 	if (!fault)
-		fault = second_look_at_head(&response->head, &look);
+		fault = second_look_at_head(&response->head, &look, &is_unknown_method);
 	if (fault)
 		return fail(reader, fault);
 	if (response->status == 101 && !reader->asked_upgrade)

@@ -31,33 +31,18 @@ static bool is_same_framing(const llhttp_t *parser, const struct second_look *fi
 	return !first->is_response || parser->status_code == first->status;
 }
 
-static void begin(llhttp_t *parser, llhttp_type_t type, size_t *n_values)
+const char *second_look_at_head(const struct head *head, const struct second_look *first, bool *is_unknown_method)
 {
-	*n_values = 0;
-	llhttp_init(parser, type, &settings);
-	parser->data = n_values;
-	/* HTTP/1.2 and up read as 1.1 (RFC 9110 2.5); the first look has made sure of "HTTP/1." and a digit. */
-	parser->lenient_flags = LENIENT_VERSION;
-}
-
-/* With a method that llhttp knows in place of the request's own. */
-static llhttp_errno_t look_behind_method(llhttp_t *parser, const struct head *head, size_t method_length, size_t *n_values)
-{
-	begin(parser, HTTP_REQUEST, n_values);
-	llhttp_errno_t error = llhttp_execute(parser, "PUT", 3);
-	return error == HPE_OK ? llhttp_execute(parser, head->raw.data + method_length, head->raw.end - method_length) : error;
-}
-
-const char *second_look_at_head(const struct head *head, const struct second_look *first)
-{
-	size_t n_values;
+	size_t n_values = 0;
 	llhttp_t parser;
 
-	begin(&parser, first->is_response ? HTTP_RESPONSE : HTTP_REQUEST, &n_values);
+	llhttp_init(&parser, first->is_response ? HTTP_RESPONSE : HTTP_REQUEST, &settings);
+	parser.data = &n_values;
+	/* HTTP/1.2 and up read as 1.1 (RFC 9110 2.5); the first look has made sure of "HTTP/1." and a digit. */
+	parser.lenient_flags = LENIENT_VERSION;
 	llhttp_errno_t error = llhttp_execute(&parser, head->raw.data, head->raw.end);
 	/* INVALID_CONSTANT: one that llhttp knows from RTSP, since the version is sound. */
-	if (!first->is_response && (error == HPE_INVALID_METHOD || error == HPE_INVALID_CONSTANT))
-		error = look_behind_method(&parser, head, first->method_length, &n_values);
+	*is_unknown_method = !first->is_response && (error == HPE_INVALID_METHOD || error == HPE_INVALID_CONSTANT);
 	if (error != HPE_PAUSED)
 		return error == HPE_OK ? "the head doesn't end where it seems to (RFC 9112 2.1)"
 				       : llhttp_get_error_reason(&parser);

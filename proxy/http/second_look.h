@@ -14,13 +14,9 @@ struct second_look {
 	bool has_length, is_chunked; /* what the first look found */
 	uint64_t content_length;
 	int status;                  /* responses */
-	size_t method_length;        /* requests */
 };
 
-/*
- * NULL when llhttp agrees, or what it says is wrong (static text). A method that it doesn't know (QUERY, `get`) is no
- * fault: everything behind it is looked at all the same.
- */
-const char *second_look_at_head(const struct head *head, const struct second_look *first);
+/* NULL when llhttp agrees, or what it says is wrong (static text). *is_unknown_method: it doesn't know the method. */
+const char *second_look_at_head(const struct head *head, const struct second_look *first, bool *is_unknown_method);
 
 #endif

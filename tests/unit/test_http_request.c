@@ -139,8 +139,7 @@ static void request_lines_are_strict(void **state)
 #define NO_VERSION "error 400 request line without a version (RFC 9112 3)\n"
 #define BAD_VERSION "error 400 the request line doesn't end in one HTTP version (RFC 9112 2.3)\n"
 #define NO_METHOD "error 400 the request doesn't start with a method (RFC 9112 3)\n"
-#define PREFACE "error 501 the method of HTTP/2's preface (RFC 9113 3.4)\n"
-#define CROSSES(method) method " http://h/ 1.1 none 0 keep-alive\n[Host][h]\nend\n"
+#define UNKNOWN "error 501 unknown method (RFC 9110 9.1)\n"
 #define ONLY_1 "error 505 only HTTP/1.x is spoken here (RFC 9110 15.6.6)\n"
 #define BAD_TARGET "error 400 white space or a control character in the request target (RFC 9112 3.2)\n"
 #define LINE(line) line "\r\n" H "\r\n"
@@ -153,7 +152,7 @@ static void request_lines_are_strict(void **state)
 		CASE("B13 0.9", LINE("GET http://h/ HTTP/0.9"), ONLY_1),
 		CASE("B13 hello", "\x16\x03\x01\x02\x00\x01\x00", NO_METHOD),
 		CASE("B13 preface", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", ONLY_1),
-		CASE("PRI", LINE("PRI http://h/ HTTP/1.1"), PREFACE),
+		CASE("PRI", LINE("PRI http://h/ HTTP/1.1"), UNKNOWN),
 		CASE("B13 rtsp", LINE("PLAY rtsp://h/ RTSP/1.0"), BAD_VERSION),
 		CASE("trailing space", LINE("GET http://h/ HTTP/1.1 "), BAD_VERSION),
 		CASE("1.", LINE("GET http://h/ HTTP/1."), BAD_VERSION),
@@ -170,12 +169,10 @@ static void request_lines_are_strict(void **state)
 			"error 400 bare CR before the request line (RFC 9112 2.2)\n"),
 		CASE("three empty lines", "\r\n\r\n\r\nGET http://h/ HTTP/1.1\r\n",
 			"error 400 too many empty lines before the request line (RFC 9112 2.2)\n"),
-		CASE("D15 lower case", LINE("get http://h/ HTTP/1.1"), CROSSES("get")),
-		CASE("unknown", LINE("BREW http://h/ HTTP/1.1"), CROSSES("BREW")),
-		CASE("prefix of a known one", LINE("GETS http://h/ HTTP/1.1"), CROSSES("GETS")),
-		CASE("rtsp method", LINE("PLAY http://h/ HTTP/1.1"), CROSSES("PLAY")),
-		CASE("any token", LINE("x-!#$%&'*+.^_`|~9 http://h/ HTTP/1.1"), CROSSES("x-!#$%&'*+.^_`|~9")),
-		CASE("one letter", LINE("Q http://h/ HTTP/1.1"), CROSSES("Q")),
+		CASE("D15 lower case", LINE("get http://h/ HTTP/1.1"), UNKNOWN),
+		CASE("unknown", LINE("BREW http://h/ HTTP/1.1"), UNKNOWN),
+		CASE("prefix of a known one", LINE("GETS http://h/ HTTP/1.1"), UNKNOWN),
+		CASE("rtsp method", LINE("PLAY http://h/ HTTP/1.1"), UNKNOWN),
 		CASE("response", "HTTP/1.1 200 OK\r\n", "error 400 method is not a token (RFC 9110 9.1)\n"),
 		CASE("asterisk", LINE("GET * HTTP/1.1"), "error 400 only OPTIONS may ask for \"*\" (RFC 9112 3.2.4)\n"),
 		CASE("A3", LINE("GET http://127.0.0.1:8#@evil/ HTTP/1.1"),
