@@ -163,6 +163,18 @@ systemd_security() {
 	sed -n 's/.*Overall exposure level for evenkeel.service: \([0-9.]*\).*/exposure \1 of 10, wanted: at most 2.0/p' "$work/security.txt"
 }
 
+# --- one version everywhere -----------------------------------------------------------------------------------------
+
+one_version() {
+	local file
+	for file in docker/Dockerfile docker/compose.yaml docker/debian/changelog docker/kubernetes/base/deployment.yaml \
+		docker/kubernetes/helm/evenkeel/Chart.yaml docker/kubernetes/helm/evenkeel/values.yaml; do
+		grep -qF "$version" "$file" || die "$file is about another version than the Makefile, $version"
+	done
+	[ "$("$program" --version)" = "evenkeel $version" ] || die "the program says $("$program" --version)"
+	echo "$version"
+}
+
 # --- Debian package and source archive ------------------------------------------------------------------------------
 
 deb_build() {
@@ -558,7 +570,7 @@ pod_play() { # pod_play OVERLAY
 	need_image
 	needs nsenter util-linux
 	[ -f "$rendered/$1.yaml" ] || cannot "nothing was rendered"
-	local name=app-pod-0-evenkeel flat=$work/flat-$1.yaml pid volume origin
+	local name=app-pod-0-evenkeel flat=$work/flat-$1.yaml pid origin
 	podman tag "$base" localhost/evenkeel-app:test
 	"$python" $manifests flatten "$rendered/$1.yaml" localhost/evenkeel-app:test "$image" |
 		sed 's/delay: 15s/delay: 2s/' >"$flat" # what is waited for at the end
@@ -605,6 +617,7 @@ swap_policies() {
 
 [ -x "$program" ] || { echo "FAIL program: $program is not there: run make first"; exit 1; }
 
+check version 10 one_version
 check systemd-verify 20 systemd_verify
 check systemd-security 20 systemd_security
 check dist 30 dist_archive
