@@ -7,7 +7,7 @@ from .nginx import Nginx
 from .origin import Origin, close, delay, hold, raw, reply, rst
 from .proxy import BIN, Proxy, run_evenkeel
 from .tls import Authority, SServer, stamp
-from .tools import SLOWNESS, free_port, patience, took, until
+from .tools import SLOWNESS, at_most, free_port, patience, took, until
 
 __all__ = ["Authority", "BIN", "Blackhole", "Client", "DNSStub", "Incomplete", "Nginx", "Origin", "Proxy", "Response", "SLOWNESS", "SServer",
-           "close", "delay", "free_port", "hold", "patience", "problem", "raw", "reply", "rst", "run_evenkeel", "stamp", "took", "until"]
+           "at_most", "close", "delay", "free_port", "hold", "patience", "problem", "raw", "reply", "rst", "run_evenkeel", "stamp", "took", "until"]

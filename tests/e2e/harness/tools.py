@@ -1,6 +1,8 @@
 """Time and ports."""
+import collections
 import os
 import socket
+import threading
 import time
 
 # How much slower than a release build the program under test is: sanitizers and valgrind. Only stretches upper bounds.
@@ -27,8 +29,38 @@ def until(condition, timeout=2.0, what="the condition"):
         time.sleep(0.005)
 
 
+class Stalls(threading.Thread):
+    """How late this machine is: a thread that sleeps 10 ms again and again and notes by how much it overslept."""
+
+    TICK = 0.01
+
+    def __init__(self):
+        super().__init__(daemon=True)
+        self.late = collections.deque(maxlen=10000)  # (when, seconds)
+        self.start()
+
+    def run(self):
+        while True:
+            start = time.monotonic()
+            time.sleep(self.TICK)
+            now = time.monotonic()
+            if now - start > 2 * self.TICK:
+                self.late.append((now, now - start - self.TICK))
+
+    def since(self, start):
+        return sum(seconds for when, seconds in list(self.late) if when >= start)
+
+
+stalls = Stalls()
+
+
+def at_most(seconds, since, slack=SLACK):
+    """The upper bound for what began at `since`: stretched for a slow program and by what the machine itself was late."""
+    return seconds * (1 if SLOWNESS == 1 else 1 + SLOWNESS / 10) + slack * SLOWNESS + stalls.since(since)
+
+
 class took:
-    """with took(0.5, 0.7): the block must last at least 0.5 s and at most 0.7 s, plus the slack."""
+    """with took(0.5, 0.7): the block must last at least 0.5 s and at_most 0.7 s."""
 
     def __init__(self, at_least, at_most):
         self.at_least, self.at_most = at_least, at_most
@@ -40,8 +72,7 @@ class took:
     def __exit__(self, kind, value, trace):
         self.seconds = time.monotonic() - self.start
         if kind is None:
-            limit = self.at_most * (1 if SLOWNESS == 1 else 1 + SLOWNESS / 10) + SLACK * SLOWNESS
-            assert self.at_least - 0.005 <= self.seconds <= limit, \
+            assert self.at_least - 0.005 <= self.seconds <= at_most(self.at_most, self.start), \
                 f"took {self.seconds:.3f} s, expected {self.at_least} to {self.at_most}"
 
 
