@@ -54,6 +54,8 @@ void wire_rearm(struct wire *wire)
 	switch (wire->state) {
 	case WIRE_IDLE:
 		due = mono_add_ms(wire->since, idle_limit_ms(wire, rule));
+		if (splice_pipe_is_open(&wire->pipe))
+			due = mono_min(due, mono_add_ms(wire->since, WIRE_PIPE_REST_MS));
 		break;
 	case WIRE_HEAD:
 		due = mono_add_ms(wire->message->started, rule->header_timeout_ms);
@@ -99,6 +101,8 @@ static void on_due(void *owner)
 	case WIRE_IDLE:
 		if (mono_reached(mono_add_ms(wire->since, idle_limit_ms(wire, rule)), now))
 			wire_close(wire, false);
+		else if (mono_reached(mono_add_ms(wire->since, WIRE_PIPE_REST_MS), now))
+			splice_pipe_close(&wire->pipe);
 		break;
 	case WIRE_HEAD:
 		if (mono_reached(mono_add_ms(wire->message->started, rule->header_timeout_ms), now))
@@ -358,5 +362,6 @@ void wire_enter_tunnel(struct wire *wire, void *tunnel)
 	wire_set_user(wire, NULL, NULL);
 	wire_enter(wire, WIRE_TUNNEL);
 	wire->tunnel = tunnel;
+	splice_pipe_close(&wire->pipe); /* of an answer before; the tunnel's flows have their own */
 	timer_set(&wire->timer, MONO_NEVER);
 }

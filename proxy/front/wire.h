@@ -21,6 +21,7 @@
 #define WIRE_LOW_WATER_BYTES (16 * 1024)
 #define WIRE_DIRECT_BYTES (16 * 1024)      /* a piece this large is written from where it is, not copied first */
 #define WIRE_SPLICE_BYTES_A_TURN (512 * 1024) /* of a large body, then the others get their turn */
+#define WIRE_PIPE_REST_MS 1000             /* idle for so long: its pipe is given back */
 #define WIRE_MAX_AHEAD_BYTES (64 * 1024)   /* read ahead of what may be parsed now (pipelining, paused bodies) */
 #define WIRE_PEER_CHECK_MS 25              /* how often a client is looked after while its bytes aren't read */
 #define WIRE_LINGER_MS 1000                /* after our end: how long the client's late bytes are still read away */

@@ -46,7 +46,7 @@ bool wire_write_body(struct wire *wire, struct slice prefix, struct slice data, 
 {
 	if (wire->is_gone || wire->is_gone_due || !stream_is_open(&wire->stream))
 		return true;
-	if (data.length >= WIRE_DIRECT_BYTES && !wire->stream.is_write_wanted) {
+	if (data.length >= WIRE_DIRECT_BYTES && wire->pipe.n_bytes == 0 && !wire->stream.is_write_wanted) {
 		write_pieces(wire, (struct slice[3]){ prefix, data, suffix });
 	} else {
 		buffer_append_slice(&wire->output, prefix);

@@ -271,3 +271,16 @@ def test_connection_to_an_address_that_is_denied_by_now_is_not_used(proxy, origi
     assert p.hup()["result"] == "ok"
     problem(p.get(u.url()), 403, "destination_ip_prohibited")
     assert u.n == 1 and u.connections[0].wait_ended(0.5)
+
+
+def test_an_idle_client_holds_no_pipe(proxy, origin):
+    """The one through which its large answer went goes back, and comes again when it is wanted."""
+    body = b"0123456789abcdef" * (256 << 10)
+    u = origin(reply(200, body))
+    p = proxy()
+    with p.client() as c:
+        assert c.get(u.url()).body == body
+        with_pipe = p.fds()
+        until(lambda: p.fds() == with_pipe - 2, 1.5)
+        assert c.get(u.url()).body == body
+        assert p.fds() == with_pipe
