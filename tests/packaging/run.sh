@@ -230,7 +230,7 @@ deb_installed() {
 
 deb_reproducible() {
 	needs dh debhelper
-	[ -f "$deb" ] || die "there is no package"
+	deb_build
 	nice -n 10 docker/debian/build.sh "$work/again" "$version"
 	cmp "$deb" "$work/again/deb/$(basename "$deb")"
 	echo "built twice in two folders, the same bytes"
@@ -349,6 +349,13 @@ for layer in layers:
 	echo "user, stop signal, health check, labels; one static program and the CA certificates in it"
 }
 
+# The end-to-end tests of names and certificates, which static linking could harm, with the image's program.
+image_e2e() {
+	local static=$work/image/root/usr/bin/evenkeel
+	[ -f "$static" ] || cannot "there is no program from an image"
+	EVENKEEL_BIN=$static "$python" -m pytest -p no:cacheprovider -q tests/e2e/test_tls.py tests/e2e/test_dns.py
+}
+
 inside() { # inside CONTAINER COMMAND...: in its network namespace
 	local pid
 	pid=$(podman inspect --format '{{.State.Pid}}' "$1")
@@ -416,7 +423,8 @@ image_arm64_run() {
 }
 
 image_reproducible() {
-	need_image
+	need_base
+	build_image "$image" # of these sources, whatever was built before
 	build_image "$image-again" --no-cache
 	local one two
 	one=$(podman image inspect "$image" --format '{{.RootFS.Layers}} {{.Id}}')
@@ -634,6 +642,7 @@ check dockerfile-lint 20 dockerfile_lint
 check compose-files 20 compose_files
 check image-build 400 image_build
 check image-config 40 image_config
+check image-e2e 120 image_e2e
 check image-run 60 image_run
 check pod-native 90 pod_play native
 check pod-classic 90 pod_play classic
