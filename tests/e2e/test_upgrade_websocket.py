@@ -246,3 +246,25 @@ def test_length_of_a_101_frames_nothing(proxy, origin):
     with proxy().client() as c:
         head = c.request("GET", u.url(), ASK).head()
         assert head.status == 101 and head.header("Content-Length") is None and c.exactly(5, head) == b"hello"
+
+
+def test_upgrade_over_tls(proxy, origin, authority):
+    """The application speaks ws:// to the proxy, the proxy wss:// to the origin."""
+    def step(x):
+        x.send(SWITCH + b"first")
+        while x.connection.fill():
+            x.send(x.connection.buffer)
+            x.connection.buffer = b""
+    u = origin(step, tls=authority.server())
+    p = proxy(upstreams=[{"name": "t", "match": {"hosts": ["127.0.0.1"]}, "tls": {"originate": "on", "ca_file": authority.ca}}])
+    data = os.urandom(3_000_000)
+    with p.no_leak(), p.client() as c:
+        head = c.request("GET", u.url(), ASK).head()
+        assert head.status == 101 and c.exactly(5, head) == b"first"
+        sender = threading.Thread(target=c.send, args=(data,))
+        sender.start()
+        assert c.exactly(len(data), head) == data
+        sender.join()
+        c.shut()
+        assert c.closed(), "the end is carried through TLS and back"
+    assert u.connections[0].ended == "eof"
