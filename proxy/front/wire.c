@@ -1,13 +1,12 @@
+/* The life of a wire: its states, from accept to close. */
 #include "wire.h"
 
 #include <arpa/inet.h>
-#include <event2/bufferevent.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "../base/check.h"
 #include "../base/clock.h"
-#include "refuse.h"
 #include "tunnel.h"
 
 /* Each state may be left for these. */
@@ -28,102 +27,6 @@ void wire_enter(struct wire *wire, enum wire_state state)
 	wire->state = state;
 }
 
-/* ---- timer ---- */
-
-static struct mono due_while_busy(const struct wire *wire, const struct client_rule *rule, struct mono now)
-{
-	struct mono due = MONO_NEVER;
-	bool waits_for_body = !wire->is_request_complete && !wire->is_body_paused && wire->stream.is_reading;
-	bool waits_for_room = wire->is_reply_complete && wire->user_ops == NULL;
-	if (waits_for_body || waits_for_room)
-		due = mono_add_ms(wire->since, rule->body_idle_timeout_ms);
-	if (!wire->stream.is_reading)
-		due = mono_min(due, mono_add_ms(now, WIRE_PEER_CHECK_MS));
-	return due;
-}
-
-static int64_t idle_limit_ms(const struct wire *wire, const struct client_rule *rule)
-{
-	return wire->is_closing_soon && !wire->front->is_handed_over ? WIRE_PARTING_MS : rule->idle_timeout_ms;
-}
-
-void wire_rearm(struct wire *wire)
-{
-	const struct client_rule *rule = &front_config(wire->front)->global.client;
-	struct mono due = MONO_NEVER;
-	switch (wire->state) {
-	case WIRE_IDLE:
-		due = mono_add_ms(wire->since, idle_limit_ms(wire, rule));
-		if (splice_pipe_is_open(&wire->pipe))
-			due = mono_min(due, mono_add_ms(wire->since, WIRE_PIPE_REST_MS));
-		break;
-	case WIRE_HEAD:
-		due = mono_add_ms(wire->message->started, rule->header_timeout_ms);
-		break;
-	case WIRE_BUSY:
-		due = due_while_busy(wire, rule, clock_now());
-		/* Most requests need no timer: leaving the old one alone is cheaper, it finds nothing to do if it wakes. */
-		if (mono_is_never(due))
-			return;
-		break;
-	case WIRE_LINGERING:
-		due = mono_add_ms(wire->since, wire->front->room->is_draining ? WIRE_DRAIN_LINGER_MS : WIRE_LINGER_MS);
-		break;
-	case WIRE_ACCEPTED:
-	case WIRE_TUNNEL:
-	case WIRE_CLOSED:
-		break;
-	}
-	timer_set(&wire->timer, due);
-}
-
-static void on_due_while_busy(struct wire *wire, const struct client_rule *rule, struct mono now)
-{
-	struct mono patience = mono_add_ms(wire->since, rule->body_idle_timeout_ms);
-	bool is_late = mono_reached(patience, now);
-	if (!wire->stream.is_reading && wire_is_peer_gone(wire)) {
-		wire_lose(wire);
-	} else if (is_late && wire->is_reply_complete && wire->user_ops == NULL) {
-		wire_lose(wire);
-	} else if (is_late && !wire->is_request_complete && !wire->is_body_paused && wire->stream.is_reading &&
-		   wire->user_ops != NULL) {
-		wire->is_request_complete = wire->must_close = true; /* no more of it is taken */
-		wire->user_ops->on_body_failed(wire->user, OUTCOME_CLIENT_SLOW, NULL);
-	}
-}
-
-static void on_due(void *owner)
-{
-	struct wire *wire = owner;
-	const struct client_rule *rule = &front_config(wire->front)->global.client;
-	struct mono now = clock_now();
-	switch (wire->state) {
-	case WIRE_IDLE:
-		if (mono_reached(mono_add_ms(wire->since, idle_limit_ms(wire, rule)), now))
-			wire_close(wire, false);
-		else if (mono_reached(mono_add_ms(wire->since, WIRE_PIPE_REST_MS), now))
-			splice_pipe_close(&wire->pipe);
-		break;
-	case WIRE_HEAD:
-		if (mono_reached(mono_add_ms(wire->message->started, rule->header_timeout_ms), now))
-			refuse_unread(wire, 408, "the request's header section was not complete within client.header_timeout");
-		break;
-	case WIRE_BUSY:
-		on_due_while_busy(wire, rule, now);
-		break;
-	case WIRE_LINGERING:
-		wire_close(wire, false);
-		break;
-	case WIRE_ACCEPTED:
-	case WIRE_TUNNEL:
-	case WIRE_CLOSED:
-		break;
-	}
-	wire_rearm(wire);
-}
-
-/* ---- beginning and end ---- */
-
 static void free_message_late(struct deferred *item)
 {
 	struct wire_message *message = LIST_ENTRY_OF(item, struct wire_message, free_late);
@@ -132,7 +35,7 @@ static void free_message_late(struct deferred *item)
 	free(message);
 }
 
-void wire_free_message(struct wire *wire)
+static void free_message(struct wire *wire)
 {
 	struct wire_message *message = wire->message;
 	wire->message = NULL;
@@ -142,7 +45,7 @@ void wire_free_message(struct wire *wire)
 	loop_defer(wire->front->loop, &message->free_late);
 }
 
-void wire_free_authority(struct wire_authority **authority)
+static void free_authority(struct wire_authority **authority)
 {
 	struct wire_authority *gone = *authority;
 	*authority = NULL;
@@ -163,7 +66,7 @@ void wire_free(struct wire *wire)
 	buffer_clear(&wire->input);
 	buffer_clear(&wire->output);
 	splice_pipe_close(&wire->pipe);
-	wire_free_authority(&wire->inner);
+	free_authority(&wire->inner);
 	list_remove(&wire->link);
 	free(wire);
 	front_count_wire(front, listener, -1);
@@ -248,7 +151,7 @@ void wire_init(struct wire *wire)
 	wire->stream.fd = -1;
 	splice_pipe_init(&wire->pipe);
 	list_append(&wire->front->wires, &wire->link);
-	timer_init(&wire->timer, wire->front->loop, on_due, wire);
+	timer_init(&wire->timer, wire->front->loop, wire_on_due, wire);
 	deferred_init(&wire->later, run_later);
 	front_count_wire(wire->front, wire->listener, 1);
 	wire_do_later(wire);
@@ -269,7 +172,7 @@ void wire_close(struct wire *wire, bool is_reset)
 	stream_close(&wire->stream, is_reset);
 	wire_release_evhttp(wire);
 	timer_set(&wire->timer, MONO_NEVER);
-	wire_free_message(wire);
+	free_message(wire);
 	wire_do_later(wire);
 }
 
@@ -319,7 +222,7 @@ void wire_end_request(struct wire *wire, bool must_close, bool is_reset)
 	if (wire->state == WIRE_CLOSED)
 		return;
 	wire_set_user(wire, NULL, NULL);
-	wire_free_message(wire);
+	free_message(wire);
 	/* After a hand-over, what the reply's head promised before it holds: the client may be sending its next request. */
 	must_close |= wire->must_close || (wire->is_closing_soon && !wire->front->is_handed_over);
 	if (wire->is_gone || is_reset)

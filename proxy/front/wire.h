@@ -116,11 +116,12 @@ void wire_free(struct wire *wire);                 /* CLOSED: what the safe poin
 /* At once when it is idle, unless its request may be under way: see WIRE_PARTING_MS and front_hand_over. */
 void wire_close_when_idle(struct wire *wire);
 void wire_enter_tunnel(struct wire *wire, void *tunnel); /* the caller sets the stream's owner; input and output stay here */
-void wire_rearm(struct wire *wire);
 void wire_do_later(struct wire *wire);
 void wire_name_client(struct wire *wire, const struct sockaddr *peer); /* NULL: asks the kernel; once */
-void wire_free_message(struct wire *wire);
-void wire_free_authority(struct wire_authority **authority);
+
+/* wire_limits.c */
+void wire_rearm(struct wire *wire); /* after any change of state, of `since` or of what is waited for */
+void wire_on_due(void *wire);       /* the timer's */
 
 /* evhttp.c: everything that is said to evhttp about a connection */
 struct bufferevent *wire_accept(struct listener *listener); /* evhttp accepts a connection: the bufferevent it asks for */
