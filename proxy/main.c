@@ -1,5 +1,4 @@
 /* Arguments in, exit code out. */
-#include <stdio.h>
 
 #include "cli.h"
 

@@ -1,6 +1,5 @@
 #include "proxy.h"
 
-#include <errno.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,7 +1,5 @@
 #include "access.h"
 
-#include <stdio.h>
-
 #include "../base/rng.h"
 
 static void count(const struct access_facts *facts)

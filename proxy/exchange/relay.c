@@ -1,8 +1,6 @@
 /* The response's way to the client: held back, passed on, or turned into a tunnel. */
 #include <stdio.h>
 
-#include "../base/check.h"
-#include "../base/clock.h"
 #include "machine.h"
 
 void relay_drop_held(struct exchange *exchange)

@@ -1,6 +1,5 @@
 /* The one timer of an exchange: which limit comes next, and what it means when it is reached. */
 #include "../base/clock.h"
-#include "../policy/hedge.h"
 #include "machine.h"
 
 static enum deadline_phase phase_of_attempt(const struct attempt *attempt, bool is_observing)

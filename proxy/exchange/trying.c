@@ -1,7 +1,6 @@
 /* Attempts: their beginning, the rate and the breaker before it, and hedges beside it. */
 #include <stdio.h>
 
-#include "../base/check.h"
 #include "../base/clock.h"
 #include "../policy/hedge.h"
 #include "machine.h"

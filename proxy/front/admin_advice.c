@@ -3,7 +3,6 @@
 
 #include "../../config/units.h"
 #include "../base/json.h"
-#include "../upstream/pool.h"
 #include "admin.h"
 #include "advice.h"
 

@@ -3,7 +3,6 @@
 
 #include "../base/clock.h"
 #include "../base/log.h"
-#include "../upstream/pool.h"
 #include "admin.h"
 
 static void log_pool(struct log_line *line, const struct origin *origin)

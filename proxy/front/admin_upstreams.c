@@ -1,7 +1,6 @@
 /* GET /upstreams: every origin as it is now. */
 #include "../base/clock.h"
 #include "../base/json.h"
-#include "../base/log.h"
 #include "../upstream/pool.h"
 #include "admin.h"
 

@@ -1,7 +1,5 @@
 #include "admit.h"
 
-#include <stdlib.h>
-
 #include "../base/check.h"
 #include "../base/clock.h"
 #include "../exchange/access.h"

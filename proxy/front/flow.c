@@ -2,8 +2,6 @@
 
 #include <unistd.h>
 
-#include "../base/check.h"
-
 void flow_init(struct flow *flow, struct stream *from, struct stream *to)
 {
 	*flow = (struct flow){ .from = from, .to = to };

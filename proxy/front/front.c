@@ -1,11 +1,9 @@
 #include "front.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "../base/check.h"
-#include "../base/clock.h"
 #include "tunnel.h"
 #include "wire.h"
 

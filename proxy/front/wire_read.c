@@ -1,7 +1,6 @@
 /* The wire's incoming side: bytes to requests, one at a time, the rest kept for later and bounded. */
 #include <poll.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "../base/check.h"

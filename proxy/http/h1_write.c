@@ -1,7 +1,5 @@
 #include "h1_write.h"
 
-#include <stdio.h>
-
 #include "field_kind.h"
 #include "hop.h"
 

@@ -1,11 +1,8 @@
 #include "dial.h"
 
 #include <arpa/inet.h>
-#include <errno.h>
-#include <netinet/tcp.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "../base/check.h"

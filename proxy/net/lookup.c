@@ -1,7 +1,6 @@
 #include "lookup.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 #include "../base/check.h"
 #include "../base/clock.h"

@@ -1,6 +1,4 @@
 /* Where the origin's name leads: asked anew once its TTL is over, pooled connections or not. */
-#include "../base/check.h"
-#include "../base/clock.h"
 #include "registry.h"
 
 /* At most so often, whatever the TTL: the connections of the pool are only judged by it. */

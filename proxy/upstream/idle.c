@@ -1,5 +1,4 @@
 /* Idle connections: which are fit for use, how long they are kept, how many. */
-#include "../base/check.h"
 #include "../base/clock.h"
 #include "registry.h"
 

@@ -1,7 +1,6 @@
 /* After a reload: which origins go on under the new config, with what they have, and which don't. */
 #include <string.h>
 
-#include "../base/check.h"
 #include "../policy/match.h"
 #include "registry.h"
 
