@@ -11,6 +11,7 @@ LIMIT_SECONDS = 40
 
 def pytest_addoption(parser):
     parser.addoption("--shard", default="1/1", help="run the i-th of n parts of the test files, as i/n")
+    parser.addoption("--again-file", help="write the tests here that failed and may be run once more, alone")
 
 
 def pytest_configure(config):
@@ -23,6 +24,19 @@ def pytest_collection_modifyitems(config, items):
         kept = [item for number, item in enumerate(items) if number % of == part - 1]
         config.hook.pytest_deselected(items=[item for item in items if item not in kept])
         items[:] = kept
+
+
+# What no second run can excuse: the program itself complained, or ended in the middle.
+INEXCUSABLE = ("Sanitizer", "runtime error", "broken invariant", "that is no log line", "ended with code -")
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_makereport(item):
+    report = (yield).get_result()
+    path = item.config.getoption("--again-file")
+    if path and report.failed and not any(word in report.longreprtext for word in INEXCUSABLE):
+        with open(path, "a", encoding="utf-8") as stream:
+            stream.write(item.nodeid + "\n")
 
 
 @pytest.hookimpl(hookwrapper=True)
