@@ -36,7 +36,7 @@ def pytest_runtest_makereport(item):
     path = item.config.getoption("--again-file")
     if path and report.failed and not any(word in report.longreprtext for word in INEXCUSABLE):
         with open(path, "a", encoding="utf-8") as stream:
-            stream.write(item.nodeid + "\n")
+            stream.write(f"{item.path}::{item.nodeid.partition('::')[2]}\n")
 
 
 @pytest.hookimpl(hookwrapper=True)
