@@ -2,7 +2,7 @@
 import threading
 import time
 
-from harness import Client, hold, reply, took
+from harness import Client, hold, reply, took, until
 
 
 # case L3
@@ -19,7 +19,7 @@ def test_slow_reader_holds_the_origin_back(proxy, origin):
     with p.no_leak():
         with p.client() as c:
             c.request("GET", u.url()).head()
-            time.sleep(0.3)
+            until(lambda: (sent["n"], time.sleep(0.3))[0] == sent["n"], 5, "the origin to be held back")  # the kernel's buffers are full
             before, at = p.rss(), sent["n"]
             for _ in range(5):
                 time.sleep(0.1)

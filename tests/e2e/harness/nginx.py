@@ -1,5 +1,6 @@
 """A real origin: nginx in a folder of its own."""
 import os
+import re
 import socket
 import subprocess
 
@@ -41,8 +42,10 @@ class Nginx:
         os.chmod(self.folder, 0o755)
         conf = os.path.join(self.folder, "nginx.conf")
         user = "user root;" if os.getuid() == 0 else ""
+        text = user + CONF.format(folder=self.folder, port=self.port, server=server, http=http)
         with open(conf, "w", encoding="utf-8") as stream:
-            stream.write(user + CONF.format(folder=self.folder, port=self.port, server=server, http=http))
+            stream.write(text)
+        self.ports = [int(port) for port in re.findall(r"listen 127\.0\.0\.1:(\d+)", text)]
         path = os.environ["PATH"] + ":/usr/sbin"
         self.process = subprocess.Popen(["nginx", "-p", self.folder, "-c", conf, "-e", f"{self.folder}/error.log"],
                                         stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
@@ -52,7 +55,8 @@ class Nginx:
     def _is_up(self):
         assert self.process.poll() is None, open(f"{self.folder}/error.log", encoding="utf-8").read()
         try:
-            socket.create_connection(("127.0.0.1", self.port), 1).close()
+            for port in self.ports:  # it opens one after the other
+                socket.create_connection(("127.0.0.1", port), 1).close()
             return True
         except OSError:
             return False
