@@ -12,7 +12,7 @@ struct reader {
 	char *member; /* owner + offset */
 };
 
-/* Each returns false: `return value_reject(...)`. The path of the key comes before the message. */
+/* value_faults.c. Each returns false: `return value_reject(...)`. The path of the key comes before the message. */
 bool value_reject(const struct reader *reader, const struct node *node, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
 bool value_reject_kind(const struct reader *reader, const struct node *node);
