@@ -9,6 +9,7 @@
 #include "hosts.h"
 #include "lookup.h"
 #include "name_cache.h"
+#include "special_name.h"
 
 #define HOSTS_PATH "/etc/hosts"
 #define RESOLV_CONF_PATH "/etc/resolv.conf"
@@ -175,92 +176,6 @@ static struct resolve_answer answer_with(enum resolve_status status, struct addr
 	return (struct resolve_answer){ .status = status, .addresses = addresses };
 }
 
-/* RFC 6761 6.3: never asked for, always the loopback. */
-static bool is_localhost(const char *host, size_t length)
-{
-	static const char name[] = "localhost";
-	const size_t n = sizeof(name) - 1;
-	if (length > 0 && host[length - 1] == '.')
-		length--;
-	return length >= n && memcmp(host + length - n, name, n) == 0 && (length == n || host[length - n - 1] == '.');
-}
-
-static struct address_list *loopback(void)
-{
-	struct address both[2];
-	CHECK(address_parse("::1", &both[0]) && address_parse("127.0.0.1", &both[1]));
-	return address_list_new(both, 2, MONO_NEVER);
-}
-
-static bool label_is_number(const char *label, size_t length)
-{
-	bool is_hex = length >= 2 && label[0] == '0' && (label[1] | 0x20) == 'x';
-	for (size_t i = is_hex ? 2 : 0; i < length; i++) {
-		char c = (char)(label[i] | 0x20);
-		if (!(label[i] >= '0' && label[i] <= '9') && !(is_hex && c >= 'a' && c <= 'f'))
-			return false;
-	}
-	return length > 0;
-}
-
-/*
- * Spellings of an IPv4 address that inet_aton would take (2130706433, 0x7f.1, 0177.0.0.1): not canonical, so no address
- * here, and no name that DNS could hold either (RFC 1123 2.1). Nobody gets round a host rule by them.
- */
-static bool is_odd_number(const char *host)
-{
-	const char *label = host;
-	for (;;) {
-		size_t length = strcspn(label, ".");
-		if (!label_is_number(label, length))
-			return false;
-		label += length;
-		if (label[0] == '\0' || label[1] == '\0')
-			return true;
-		label++;
-	}
-}
-
-/* Letters, digits, hyphens and, since they are met, underscores; no empty label. A dot at the end is fine. */
-static bool is_name(const char *host, size_t length)
-{
-	if (length == 0 || length >= LOOKUP_MAX_NAME - 1 || host[0] == '.')
-		return false;
-	for (size_t i = 0; i < length; i++) {
-		char c = (char)(host[i] | 0x20);
-		bool is_alphanumeric = (c >= 'a' && c <= 'z') || (host[i] >= '0' && host[i] <= '9');
-		if (host[i] == '.' && host[i + 1] == '.')
-			return false;
-		if (!is_alphanumeric && host[i] != '-' && host[i] != '_' && host[i] != '.')
-			return false;
-	}
-	return true;
-}
-
-/* RFC 7686: never asked for in DNS. */
-static bool is_onion(const char *host, size_t length)
-{
-	if (length > 0 && host[length - 1] == '.')
-		length--;
-	return length >= 6 && memcmp(host + length - 6, ".onion", 6) == 0;
-}
-
-/* What is known without a server and without the cache. */
-static bool answer_at_once(const char *host, struct resolve_answer *answer)
-{
-	struct address literal;
-	size_t length = strlen(host);
-	if (address_parse(host, &literal))
-		*answer = answer_with(RESOLVE_OK, address_list_new(&literal, 1, MONO_NEVER));
-	else if (!is_name(host, length) || is_odd_number(host) || is_onion(host, length))
-		*answer = answer_with(RESOLVE_NO_NAME, NULL);
-	else if (is_localhost(host, length))
-		*answer = answer_with(RESOLVE_OK, loopback());
-	else
-		return false;
-	return true;
-}
-
 static bool answer_from_cache(struct resolver *resolver, const char *name, struct resolve_answer *answer)
 {
 	struct address_list *addresses;
@@ -327,8 +242,8 @@ struct resolve_answer resolver_lookup(struct resolver *resolver, const char *hos
 		return answer_with(RESOLVE_NO_NAME, NULL);
 	for (size_t i = 0; i <= length; i++)
 		name[i] = (char)(host[i] >= 'A' && host[i] <= 'Z' ? host[i] | 0x20 : host[i]);
-	struct resolve_answer answer;
-	if (answer_at_once(name, &answer) || answer_from_cache(resolver, name, &answer))
+	struct resolve_answer answer = { 0 };
+	if (special_name_find(name, &answer.status, &answer.addresses) || answer_from_cache(resolver, name, &answer))
 		return answer;
 	struct lookup *lookup = lookup_of(resolver, name);
 	if (lookup == NULL && answer_from_hosts(resolver, name, &answer))
