@@ -12,7 +12,7 @@
 
 #define STAGGER_MS 250 /* RFC 8305 5: Connection Attempt Delay */
 
-struct attempt { /* one address */
+struct contender { /* one address in the race */
 	struct connecting *connecting;
 	struct address address;
 	int fd; /* -1: not started, or over */
@@ -29,19 +29,19 @@ struct connecting {
 	struct deferred report; /* the outcome, when it was there before the loop turned */
 	struct connected outcome; /* so far: the failure to tell of if no other address answers */
 	size_t n, n_started, n_open;
-	struct attempt attempts[];
+	struct contender contenders[];
 };
 
-static void attempt_close(struct attempt *attempt, bool is_kept)
+static void contender_close(struct contender *contender, bool is_kept)
 {
-	if (attempt->fd < 0)
+	if (contender->fd < 0)
 		return;
-	event_del(&attempt->event);
-	timer_clear(&attempt->timer);
+	event_del(&contender->event);
+	timer_clear(&contender->timer);
 	if (!is_kept)
-		close(attempt->fd);
-	attempt->fd = -1;
-	attempt->connecting->n_open--;
+		close(contender->fd);
+	contender->fd = -1;
+	contender->connecting->n_open--;
 }
 
 static enum dial_status status_of(int error_number)
@@ -92,11 +92,11 @@ static void settle(struct connecting *connecting)
 
 static void start_next(struct connecting *connecting);
 
-static void attempt_fail(struct attempt *attempt, enum dial_status status, const char *reason)
+static void contender_fail(struct contender *contender, enum dial_status status, const char *reason)
 {
-	struct connecting *connecting = attempt->connecting;
-	note_failure(connecting, &attempt->address, status, reason);
-	attempt_close(attempt, false);
+	struct connecting *connecting = contender->connecting;
+	note_failure(connecting, &contender->address, status, reason);
+	contender_close(contender, false);
 	start_next(connecting); /* at once */
 }
 
@@ -113,20 +113,20 @@ bool connecting_is_echo(int fd, const struct address *address)
 	return here_port == there_port;
 }
 
-static void attempt_succeed(struct attempt *attempt)
+static void contender_succeed(struct contender *contender)
 {
-	struct connecting *connecting = attempt->connecting;
+	struct connecting *connecting = contender->connecting;
 	struct connected *outcome = &connecting->outcome;
-	outcome->fd = attempt->fd;
+	outcome->fd = contender->fd;
 	outcome->status = DIAL_OK;
-	outcome->address = attempt->address;
+	outcome->address = contender->address;
 	if (outcome->address.socket.any.sa_family == AF_INET)
 		outcome->address.socket.v4.sin_port = 0;
 	else
 		outcome->address.socket.v6.sin6_port = 0;
-	attempt_close(attempt, true);
+	contender_close(contender, true);
 	for (size_t i = 0; i < connecting->n; i++)
-		attempt_close(&connecting->attempts[i], false);
+		contender_close(&connecting->contenders[i], false);
 	timer_set(&connecting->stagger, MONO_NEVER);
 	loop_defer(connecting->loop, &connecting->report);
 }
@@ -134,32 +134,32 @@ static void attempt_succeed(struct attempt *attempt)
 static void on_event(evutil_socket_t fd, short what, void *context)
 {
 	(void)what;
-	struct attempt *attempt = context;
+	struct contender *contender = context;
 	int error_number = 0;
 	socklen_t length = sizeof(error_number);
 	if (getsockopt(fd, SOL_SOCKET, SO_ERROR, &error_number, &length) != 0)
 		error_number = errno;
-	if (error_number == 0 && connecting_is_echo(fd, &attempt->address))
+	if (error_number == 0 && connecting_is_echo(fd, &contender->address))
 		error_number = ECONNREFUSED;
 	if (error_number != 0)
-		attempt_fail(attempt, status_of(error_number), strerror(error_number));
+		contender_fail(contender, status_of(error_number), strerror(error_number));
 	else
-		attempt_succeed(attempt);
+		contender_succeed(contender);
 }
 
 static void on_due(void *owner)
 {
-	struct attempt *attempt = owner;
+	struct contender *contender = owner;
 	char reason[64];
-	snprintf(reason, sizeof(reason), "no answer within %lld ms", (long long)attempt->connecting->order->connect_ms);
-	attempt_fail(attempt, DIAL_TIMEOUT, reason);
+	snprintf(reason, sizeof(reason), "no answer within %lld ms", (long long)contender->connecting->order->connect_ms);
+	contender_fail(contender, DIAL_TIMEOUT, reason);
 }
 
 /* 0 when it is on its way, else the error. */
-static int attempt_start(struct attempt *attempt)
+static int contender_start(struct contender *contender)
 {
-	struct connecting *connecting = attempt->connecting;
-	const struct address *address = &attempt->address;
+	struct connecting *connecting = contender->connecting;
+	const struct address *address = &contender->address;
 	sa_family_t family = address->socket.any.sa_family;
 	int fd = socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 	if (fd < 0)
@@ -170,11 +170,11 @@ static int attempt_start(struct attempt *attempt)
 		close(fd);
 		return error_number;
 	}
-	attempt->fd = fd;
+	contender->fd = fd;
 	connecting->n_open++;
-	event_assign(&attempt->event, connecting->loop->base, fd, EV_WRITE, on_event, attempt);
-	event_add(&attempt->event, NULL);
-	timer_set(&attempt->timer, mono_add_ms(clock_now(), connecting->order->connect_ms));
+	event_assign(&contender->event, connecting->loop->base, fd, EV_WRITE, on_event, contender);
+	event_add(&contender->event, NULL);
+	timer_set(&contender->timer, mono_add_ms(clock_now(), connecting->order->connect_ms));
 	return 0;
 }
 
@@ -182,11 +182,11 @@ static int attempt_start(struct attempt *attempt)
 static void start_next(struct connecting *connecting)
 {
 	while (connecting->n_started < connecting->n) {
-		struct attempt *attempt = &connecting->attempts[connecting->n_started++];
-		int error_number = attempt_start(attempt);
+		struct contender *contender = &connecting->contenders[connecting->n_started++];
+		int error_number = contender_start(contender);
 		if (error_number == 0)
 			break;
-		note_failure(connecting, &attempt->address, status_of(error_number), strerror(error_number));
+		note_failure(connecting, &contender->address, status_of(error_number), strerror(error_number));
 	}
 	bool has_more = connecting->n_started < connecting->n;
 	timer_set(&connecting->stagger, has_more ? mono_add_ms(clock_now(), STAGGER_MS) : MONO_NEVER);
@@ -209,15 +209,15 @@ static void report(struct deferred *item)
 
 static void add(struct connecting *connecting, const struct address *address)
 {
-	struct attempt *attempt = &connecting->attempts[connecting->n++];
-	attempt->connecting = connecting;
-	attempt->address = *address;
-	attempt->fd = -1;
+	struct contender *contender = &connecting->contenders[connecting->n++];
+	contender->connecting = connecting;
+	contender->address = *address;
+	contender->fd = -1;
 	if (address->socket.any.sa_family == AF_INET)
-		attempt->address.socket.v4.sin_port = htons(connecting->order->port);
+		contender->address.socket.v4.sin_port = htons(connecting->order->port);
 	else
-		attempt->address.socket.v6.sin6_port = htons(connecting->order->port);
-	timer_init(&attempt->timer, connecting->loop, on_due, attempt);
+		contender->address.socket.v6.sin6_port = htons(connecting->order->port);
+	timer_init(&contender->timer, connecting->loop, on_due, contender);
 }
 
 /* The allowed addresses of the family, the first ones (those of equal worth) in turn; returns how many. */
@@ -241,7 +241,7 @@ static size_t pick(const struct connecting *connecting, const struct address_lis
 
 /*
  * RFC 8305 4: the preferred family first, then the two in turn. Within a family the addresses take turns, so that
- * connections spread over them and a retry goes to another one than the attempt that failed.
+ * connections spread over them and a retry goes to another one than the contender that failed.
  */
 static void interleave(struct connecting *connecting, struct address_list *list)
 {
@@ -274,7 +274,7 @@ struct connecting *connecting_start(struct loop *loop, struct address_list *addr
 				    connected_fn done, void *owner)
 {
 	struct connecting *connecting =
-		xcalloc(1, sizeof(*connecting) + addresses->n * sizeof(connecting->attempts[0]));
+		xcalloc(1, sizeof(*connecting) + addresses->n * sizeof(connecting->contenders[0]));
 	connecting->loop = loop;
 	connecting->order = order;
 	connecting->done = done;
@@ -296,7 +296,7 @@ void connecting_free(struct connecting **connecting)
 		return;
 	*connecting = NULL;
 	for (size_t i = 0; i < gone->n; i++)
-		attempt_close(&gone->attempts[i], false);
+		contender_close(&gone->contenders[i], false);
 	timer_clear(&gone->stagger);
 	deferred_cancel(&gone->report);
 	if (gone->outcome.fd >= 0)
