@@ -1,6 +1,7 @@
 #include "origin.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "../base/check.h"
 #include "../base/clock.h"
@@ -68,6 +69,17 @@ struct origin *origin_new(struct registry *registry, const struct origin_key *ke
 	++*breaker_gauge(origin, origin->counted_breaker);
 	init_pool(origin);
 	return origin;
+}
+
+static bool text_equals(const char *a, const char *b)
+{
+	return a == b || (a && b && strcmp(a, b) == 0);
+}
+
+bool origin_has_identity(const struct origin *origin, const struct upstream_def *upstream, const struct tls_context *tls)
+{
+	return tls_context_identity(origin->tls) == tls_context_identity(tls) &&
+	       text_equals(origin->server_name, upstream->tls.server_name);
 }
 
 struct origin *origin_ref(struct origin *origin)

@@ -35,12 +35,9 @@ static bool has_same_tls(const struct origin *origin, const struct upstream_def 
 {
 	if (!origin->is_tls)
 		return true;
-	const char *old_name = origin->server_name, *new_name = upstream->tls.server_name;
-	if ((old_name || new_name) && (!old_name || !new_name || strcmp(old_name, new_name) != 0))
-		return false;
 	char error[256];
 	const struct tls_context *tls = tls_cache_get(origin->registry, upstream, error, sizeof(error));
-	return tls && tls_context_identity(tls) == tls_context_identity(origin->tls);
+	return tls && origin_has_identity(origin, upstream, tls);
 }
 
 static void reconcile_origin(struct origin *origin, const struct config *config)

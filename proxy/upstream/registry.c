@@ -116,18 +116,6 @@ static bool make_room(struct registry *registry)
 
 /* --- get or make --------------------------------------------------------------------------------------------- */
 
-static bool text_equals(const char *a, const char *b)
-{
-	return a == b || (a && b && strcmp(a, b) == 0);
-}
-
-static bool has_identity(const struct origin *origin, const struct upstream_def *upstream,
-			 const struct tls_context *tls)
-{
-	return !origin->is_tls || (tls_context_identity(origin->tls) == tls_context_identity(tls) &&
-				   text_equals(origin->server_name, upstream->tls.server_name));
-}
-
 /* tls NULL: those that the definition is known to fit, without a look at its TLS rule. */
 static struct origin *find(const struct registry *registry, const struct origin_key *key, const struct tls_context *tls)
 {
@@ -138,7 +126,7 @@ static struct origin *find(const struct registry *registry, const struct origin_
 		if (origin->port != key->port || origin->is_tls != key->is_tls || strcmp(origin->host, key->host) != 0 ||
 		    strcmp(origin->upstream_name, upstream->name) != 0)
 			continue;
-		if (origin->known == upstream || !key->is_tls || (tls && has_identity(origin, upstream, tls)))
+		if (origin->known == upstream || !key->is_tls || (tls && origin_has_identity(origin, upstream, tls)))
 			return origin;
 	}
 	return NULL;

@@ -66,6 +66,8 @@ struct origin_key {
 	uint16_t port;
 };
 struct origin *origin_new(struct registry *registry, const struct origin_key *key, struct tls_context *tls);
+/* Is it asked by TLS as the upstream's rule, read into tls, wants it? */
+bool origin_has_identity(const struct origin *origin, const struct upstream_def *upstream, const struct tls_context *tls);
 void origin_retire(struct origin *origin); /* found by nobody from now on; freed with its last user. Idempotent. */
 void origin_free_now(struct origin *origin);
 
