@@ -408,7 +408,7 @@ def test_retry_after_beyond_the_deadline(proxy, origin):
     p = proxy(defaults={"timeouts": {"total": "1s"}})
     with took(0, 0.2):
         assert p.get(u.url()).body == b"later"
-    assert u.n == 1 and p.access()["verdict"] in ("retry_after", "deadline")
+    assert u.n == 1 and p.access()["verdict"] == "retry_after"
 
 
 # case E3
@@ -424,6 +424,15 @@ def test_retry_after_can_be_ignored(proxy, origin):
     u = origin(reply(503, headers=[("Retry-After", "5")]), reply(200))
     with took(0, 0.3):
         assert proxy(**retry(retry_after={"honor": "off"})).get(u.url()).status == 200
+
+
+def test_an_absurd_wish_quiets_the_origin_for_max_only(proxy, origin):
+    u = origin(reply(503, headers=[("Retry-After", "86400")]), reply(503), reply(200, b"ok"))
+    p = proxy(**retry(retry_after={"max": "600ms"}))
+    assert p.get(u.url()).status == 503  # not waited for
+    assert p.get(u.url()).body == b"ok" and u.n == 3
+    assert u.requests[2].at - u.requests[0].at >= 0.59
+    assert p.logs("retry")[0]["delay_ms"] <= 600
 
 
 def test_quiet_is_kept_by_all_retries_but_not_by_first_attempts(proxy, origin):
