@@ -8,7 +8,7 @@ test='libcmocka-dev python3 python3-pytest python3-aiohttp python3-requests pyth
 	python3-yaml python3-dnslib python3-websockets curl wget nginx-light openssl procps varnish'
 checks='clang libclang-rt-14-dev valgrind shellcheck mandoc prometheus git'
 demo='curl python3'
-packaging='dpkg-dev debhelper fakeroot lintian systemd podman buildah runc catatonit netavark mmdebstrap file binutils curl
+packaging='dpkg-dev debhelper fakeroot lintian systemd podman buildah runc catatonit netavark mmdebstrap file binutils curl strace
 	qemu-user-static'
 
 [ $# -gt 0 ] || set -- build test checks

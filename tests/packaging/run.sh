@@ -163,6 +163,12 @@ systemd_security() {
 	sed -n 's/.*Overall exposure level for evenkeel.service: \([0-9.]*\).*/exposure \1 of 10, wanted: at most 2.0/p' "$work/security.txt"
 }
 
+systemd_syscalls() {
+	needs systemd-analyze systemd
+	needs strace strace
+	"$python" tests/packaging/syscalls.py docker/systemd/evenkeel.service "$program" "$work/traces"
+}
+
 # --- one version everywhere -----------------------------------------------------------------------------------------
 
 one_version() {
@@ -629,6 +635,7 @@ swap_policies() {
 check version 10 one_version
 check systemd-verify 20 systemd_verify
 check systemd-security 20 systemd_security
+check systemd-syscalls 120 systemd_syscalls
 check dist 30 dist_archive
 check deb-build 300 deb_build
 check deb-lintian 60 deb_lintian
