@@ -117,7 +117,7 @@ def test_chunk_size_syntax(proxy, origin, size):
     with p.client() as c:
         c.send(head(u, "Transfer-Encoding: chunked") + f"{size}\r\nhello\r\n0\r\n\r\n" + smuggled(u))
         try:
-            assert c.response().status in (400, 413)
+            assert c.response().status == 400
             assert c.closed()
         except Incomplete:
             pass
@@ -165,7 +165,7 @@ def test_endless_trailers(proxy, origin):
         except OSError:
             pass
         try:
-            assert c.response().status in (400, 431)
+            assert c.response().status == 400
         except Incomplete:
             pass
     assert p.rss() < 200e6
@@ -199,7 +199,7 @@ def test_bare_line_ends(proxy, origin, data):
     p = proxy(client={"header_timeout": "500ms"})
     with p.client() as c:
         c.send(data.replace("{t}", u.url()))
-        assert c.response().status in (400, 408)
+        assert c.response().status == (400 if "\n" in data else 408)  # without any line end it is a line that goes on
     assert u.n == 0
 
 
@@ -228,7 +228,7 @@ def test_http_1_2_is_served_as_1_1(proxy, origin):
     u = origin(reply(200))
     with proxy().client() as c:
         r = c.request("GET", u.url(), version="HTTP/1.2").response()
-        assert r.version == "HTTP/1.1" and r.status in (200, 505)
+        assert r.version == "HTTP/1.1" and r.status == 200
 
 
 @pytest.mark.parametrize("data", [b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + bytes(range(200)),

@@ -113,6 +113,23 @@ def test_reuse_is_counted(proxy, origin):
     assert p.metric("evenkeel_pool_connections", upstream="default", state="idle") == 1
 
 
+def test_parts_of_a_duration(proxy, origin):
+    u = origin(delay(0.2, reply(200)))
+    p = proxy(**pool(max_connections=1))
+    with p.client() as a, p.client() as b:
+        a.request("GET", u.url("/a"))
+        u.wait(n=1)
+        b.request("GET", u.url("/b"))
+        a.response(), b.response()
+    first, second = p.access(1), p.access(2)
+    assert (first["url"][-2:], first["reused"]) == ("/a", False)
+    assert 0 < first["connect_ms"] < 190 and first["queue_ms"] < 190 and first["backoff_ms"] == 0
+    assert 199 <= first["first_byte_ms"] <= first["duration_ms"]
+    assert (second["url"][-2:], second["reused"], second["connect_ms"]) == ("/b", True, 0)
+    assert second["queue_ms"] >= 100 and second["first_byte_ms"] >= 199
+    assert second["queue_ms"] + second["first_byte_ms"] <= second["duration_ms"]
+
+
 def test_idle_timeout(proxy, origin):
     u = origin(reply(200))
     p = proxy(**pool(idle_timeout="200ms"))

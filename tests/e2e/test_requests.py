@@ -136,14 +136,10 @@ def test_host_comes_from_the_target(proxy, origin):
     u = origin(reply(200))
     p = proxy(unmatched="deny", upstreams=[{"name": "good", "match": {"hosts": ["127.0.0.1"]}}])
     r = p.get(u.url(), [("Host", "evil.example")])
-    assert r.status in (200, 400)
-    if r.status == 200:
-        assert r.header("Evenkeel-Upstream") == "good"
-        assert u.requests[0].all("Host") == [u.authority]
-    else:
-        assert u.n == 0
+    assert (r.status, r.header("Evenkeel-Upstream")) == (200, "good")
+    assert u.requests[0].all("Host") == [u.authority]
     denied = p.get("http://evil.example/", [("Host", u.authority)])
-    assert denied.status == 403 and denied.json()["error"] == "http_request_denied" and u.n <= 1
+    assert denied.status == 403 and denied.json()["error"] == "http_request_denied" and u.n == 1
 
 
 # case A3
@@ -152,7 +148,7 @@ def test_fragment_never_reaches_anyone(proxy, origin):
     p = proxy()
     for target in (u.url("/x#frag"), f"http://{u.authority}#@evil.invalid/"):
         r = p.fetch("GET", target, host=u.authority)
-        assert r.status in (200, 400), target
+        assert r.status == 400, target
     assert all("#" not in t and "evil" not in t and "frag" not in t for t in u.targets)
 
 
@@ -245,9 +241,8 @@ def test_userinfo_goes_nowhere(proxy, origin):
     u = origin(reply(200))
     p = proxy()
     r = p.fetch("GET", f"http://joe:hunter2@{u.authority}/x", host=u.authority)
-    assert r.status in (200, 400)
-    if r.status == 200:
-        assert b"hunter2" not in u.requests[0].head and u.requests[0].header("Host") == u.authority
+    assert r.status == 200
+    assert b"hunter2" not in u.requests[0].head and u.requests[0].header("Host") == u.authority
     p.access()
     assert "hunter2" not in str(p.lines)
 
@@ -520,7 +515,7 @@ def test_interim_flood_ends(proxy, origin):
     p = proxy(defaults={"retry": {"max_attempts": 1}, "timeouts": {"total": "3s"}})
     with took(0, 3.2):
         r = p.get(u.url())
-    assert r.status in (502, 504)
+    problem(r, 502, "http_protocol_error")
     assert len(r.interim) < 5000
 
 
