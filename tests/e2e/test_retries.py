@@ -616,6 +616,15 @@ def test_hedge_not_for_post_nor_for_quick_answers(proxy, origin):
     assert v.n == 1
 
 
+def test_retry_after_of_an_open_breaker_is_what_is_left(proxy, origin):
+    u = origin(reply(503, b"no"))
+    p = proxy(defaults={"retry": {"max_attempts": 1}, "breaker": {"consecutive": 1, "open_for": "20s"}})
+    assert p.get(u.url()).body == b"no"
+    r = p.get(u.url())
+    problem(r, 503, "destination_unavailable", verdict="breaker")
+    assert 15 <= int(r.header("Retry-After")) <= 20
+
+
 def test_breaker_opens_and_closes(proxy, origin):
     good = {"ok": False}
     u = origin(lambda x: x.reply(200, b"ok") if good["ok"] else x.reply(503, b"no"))
