@@ -69,7 +69,6 @@ void attempt_end(struct attempt *attempt, enum outcome outcome, const char *deta
 	else
 		pool_cancel(&attempt->lease);
 	attempt_enter(attempt, ATTEMPT_ENDED, clock_now());
-	attempt->outcome = outcome;
 	attempt->ops->on_done(attempt->owner, attempt, outcome, detail);
 }
 
@@ -177,7 +176,6 @@ void attempt_cancel(struct attempt *attempt)
 	pool_cancel(&attempt->lease);
 	deferred_cancel(&attempt->deferred_end);
 	attempt_enter(attempt, ATTEMPT_ENDED, clock_now());
-	attempt->outcome = OUTCOME_CANCELLED;
 }
 
 void attempt_free(struct attempt **attempt)

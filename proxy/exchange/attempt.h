@@ -1,7 +1,7 @@
 /*
  * One try: a lease, the request written on it, the response read from it.
  *
- *   QUEUED -> CONNECTING -> SENDING -> WAITING_HEAD -> READING_BODY -> ENDED(outcome)
+ *   QUEUED -> CONNECTING -> SENDING -> WAITING_HEAD -> READING_BODY -> ENDED
  *
  * SENDING may go straight to READING_BODY when the origin answers before it has the whole request. A new try is a new
  * attempt; nothing here retries. The attempt ends exactly once: through on_done, or silently through attempt_cancel.
@@ -69,7 +69,6 @@ struct attempt {
 	bool may_have_more;        /* the last read took all that it had room for: there may be bytes behind the response */
 	bool is_reading_paused;
 	bool is_concluded;         /* its owner's: counted and measured, which is done once */
-	enum outcome outcome;      /* ENDED */
 	struct mono queued, began, request_sent, head_complete, last_read, ended;
 	int64_t longest_silence_us; /* between two reads of the body; while reading was paused: none */
 	struct deferred deferred_end, deferred_free;

@@ -123,7 +123,7 @@ void conclude_with_error(struct exchange *exchange, enum outcome outcome, const 
 	exchange->is_continue_awaited = false;
 	trying_drop_hedges(exchange);
 	char sentence[SENTENCE_BYTES];
-	conclude_sentence(exchange, outcome, detail, sentence);
+	sentence_compose(exchange, outcome, detail, sentence);
 	bool is_client_fault = outcome == OUTCOME_CLIENT_BAD_BODY || outcome == OUTCOME_CLIENT_SLOW;
 	exchange->must_close |= !exchange->body.is_complete || is_client_fault || exchange->room->is_draining;
 	struct reply_facts reply_facts = {

@@ -5,7 +5,7 @@
 
 static int64_t retry_after_ms(const struct exchange *exchange)
 {
-	if (!exchange->policy->retry.retry_after.honor || !exchange->attempt)
+	if (!exchange->policy->retry.retry_after.honor)
 		return -1;
 	struct slice value = head_get(&exchange->attempt->response.head, SLICE("Retry-After"));
 	return value.data ? retry_after_parse_ms(value, clock_wall_ms()) : -1;
@@ -14,7 +14,8 @@ static int64_t retry_after_ms(const struct exchange *exchange)
 static struct retry_facts facts_of(const struct exchange *exchange, enum outcome outcome, int status, struct mono now)
 {
 	const struct policy *policy = exchange->policy;
-	bool is_response = outcome == OUTCOME_RESPONSE;
+	const struct origin *origin = exchange->origin;
+	bool may_ask_for_time = outcome == OUTCOME_RESPONSE && retry_on_status(&policy->retry.on, status);
 	return (struct retry_facts){
 		.outcome = outcome,
 		.status = status,
@@ -28,23 +29,19 @@ static struct retry_facts facts_of(const struct exchange *exchange, enum outcome
 		.n_attempts = exchange->n_attempts,
 		.max_attempts = exchange->order.max_attempts,
 		.previous_delay_ms = exchange->previous_delay_ms,
-		.retry_after_ms = is_response ? retry_after_ms(exchange) : -1,
-		.origin_quiet_until = policy->retry.retry_after.shared && exchange->origin ? exchange->origin->quiet_until
-											     : MONO_ZERO,
+		.retry_after_ms = may_ask_for_time ? retry_after_ms(exchange) : -1,
+		.origin_quiet_until = policy->retry.retry_after.shared ? origin->quiet_until : MONO_ZERO,
 		.total_at = mono_add_ms(exchange->order.started, exchange->order.total_ms),
-		.would_breaker_admit = !policy->breaker.is_on || !exchange->origin ||
-				       breaker_would_admit(&exchange->origin->breaker, &policy->breaker, now),
+		.would_breaker_admit = !policy->breaker.is_on || breaker_would_admit(&origin->breaker, &policy->breaker, now),
 	};
 }
 
 bool judge_could_retry(const struct exchange *exchange)
 {
 	const struct retry_rule *rule = &exchange->policy->retry;
-	struct retry_facts facts = facts_of(exchange, OUTCOME_RESPONSE, exchange->attempt->response.status, MONO_ZERO);
-	return retry_on_status(&rule->on, facts.status) && !facts.is_committed &&
-	       !(facts.is_nested && !rule->nested_allow) &&
-	       exchange->is_repeatable && facts.is_body_replayable &&
-	       facts.n_attempts < facts.max_attempts;
+	return retry_on_status(&rule->on, exchange->attempt->response.status) &&
+	       (!exchange->order.is_nested || rule->nested_allow) && exchange->is_repeatable &&
+	       request_body_is_replayable(&exchange->body) && exchange->n_attempts < exchange->order.max_attempts;
 }
 
 static void log_retry(const struct exchange *exchange, enum outcome outcome, int status, int64_t delay_ms, struct mono now)
@@ -114,7 +111,7 @@ static void count_suppressed(struct exchange *exchange)
 		[VERDICT_NESTED] = SUPPRESSED_NESTED,
 	};
 	int label = label_of[exchange->verdict];
-	if (label >= 0 && exchange->origin)
+	if (label >= 0)
 		exchange->origin->metrics->suppressed[label]++;
 }
 

@@ -120,8 +120,8 @@ void measure_exchange(struct exchange *exchange);
 
 /* sentence.c: the `detail` of an error of our own. detail: the failing room's own words, or NULL or empty. */
 #define SENTENCE_BYTES 640
-void conclude_sentence(const struct exchange *exchange, enum outcome outcome, const char *detail,
-		       char out[static SENTENCE_BYTES]);
+void sentence_compose(const struct exchange *exchange, enum outcome outcome, const char *detail,
+		      char out[static SENTENCE_BYTES]);
 
 /* conclude.c */
 void conclude_with_error(struct exchange *exchange, enum outcome outcome, const char *detail);

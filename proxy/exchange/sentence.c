@@ -75,8 +75,8 @@ static const char *explain_verdict(const struct exchange *exchange, char storage
 	}
 }
 
-void conclude_sentence(const struct exchange *exchange, enum outcome outcome, const char *detail,
-		       char out[static SENTENCE_BYTES])
+void sentence_compose(const struct exchange *exchange, enum outcome outcome, const char *detail,
+		      char out[static SENTENCE_BYTES])
 {
 	const char *what = outcome_facts[outcome].detail;
 	char limit[80], storage[96];

@@ -73,39 +73,54 @@ void exchange_rearm(struct exchange *exchange)
 	timer_set(&exchange->timer, at);
 }
 
-static enum outcome outcome_of_limit(enum limit limit)
+/* The limits that end something; a back-off's end is none of them. */
+static const struct {
+	const char *key; /* of timeouts */
+	enum timeout_label label;
+	enum outcome outcome;
+} meaning[] = {
+	[LIMIT_TOTAL] = { "total", TIMEOUT_LABEL_TOTAL, OUTCOME_TOTAL_TIMEOUT },
+	[LIMIT_ATTEMPT] = { "attempt", TIMEOUT_LABEL_ATTEMPT, OUTCOME_ATTEMPT_TIMEOUT },
+	[LIMIT_POOL_WAIT] = { "pool_wait", TIMEOUT_LABEL_POOL_WAIT, OUTCOME_POOL_WAIT },
+	[LIMIT_CONNECT] = { "connect", TIMEOUT_LABEL_CONNECT, OUTCOME_CONNECT_TIMEOUT },
+	[LIMIT_TLS_HANDSHAKE] = { "tls_handshake", TIMEOUT_LABEL_TLS_HANDSHAKE, OUTCOME_TLS_TIMEOUT },
+	[LIMIT_RESPONSE_HEADERS] = { "response_headers", TIMEOUT_LABEL_RESPONSE_HEADERS, OUTCOME_HEADERS_TIMEOUT },
+	[LIMIT_BODY_IDLE] = { "body_idle", TIMEOUT_LABEL_BODY_IDLE, OUTCOME_BODY_IDLE },
+	[LIMIT_STREAM_TOTAL] = { "stream_total", TIMEOUT_LABEL_STREAM_TOTAL, OUTCOME_STREAM_TOTAL },
+};
+
+/* Where this exchange's own value of the limit is kept. */
+static int64_t *limit_of(struct exchange *exchange, enum limit limit)
 {
+	struct timeouts *timeouts = &exchange->timeouts;
 	switch (limit) {
 	case LIMIT_ATTEMPT:
-		return OUTCOME_ATTEMPT_TIMEOUT;
+		return &timeouts->attempt_ms;
 	case LIMIT_POOL_WAIT:
-		return OUTCOME_POOL_WAIT;
+		return &timeouts->pool_wait_ms;
 	case LIMIT_CONNECT:
-		return OUTCOME_CONNECT_TIMEOUT;
+		return &timeouts->connect_ms;
 	case LIMIT_TLS_HANDSHAKE:
-		return OUTCOME_TLS_TIMEOUT;
+		return &timeouts->tls_handshake_ms;
 	case LIMIT_RESPONSE_HEADERS:
-		return OUTCOME_HEADERS_TIMEOUT;
+		return &timeouts->response_headers_ms;
 	case LIMIT_BODY_IDLE:
-		return OUTCOME_BODY_IDLE;
+		return &timeouts->body_idle_ms;
 	case LIMIT_STREAM_TOTAL:
-		return OUTCOME_STREAM_TOTAL;
+		return &timeouts->stream_total_ms;
 	case LIMIT_TOTAL:
 	case LIMIT_BACKOFF:
 	case LIMIT_NONE:
 		break;
 	}
-	return OUTCOME_TOTAL_TIMEOUT;
+	return &exchange->order.total_ms;
 }
 
 static void cut(struct exchange *exchange, enum limit limit)
 {
-	enum outcome outcome = outcome_of_limit(limit);
-	struct attempt *attempt = exchange->attempt;
-	if (attempt && attempt->state != ATTEMPT_ENDED) {
-		attempt_cancel(attempt);
-		attempt->outcome = outcome;
-	}
+	enum outcome outcome = meaning[limit].outcome;
+	if (exchange->attempt)
+		attempt_cancel(exchange->attempt);
 	if (limit != LIMIT_TOTAL && trying_promote_hedge(exchange, outcome))
 		return;
 	judge_failure(exchange, outcome, NULL);
@@ -113,40 +128,18 @@ static void cut(struct exchange *exchange, enum limit limit)
 
 static void observe(struct exchange *exchange, enum limit limit)
 {
-	static const struct {
-		const char *key;
-		enum timeout_label label;
-	} known[] = {
-		[LIMIT_TOTAL] = { "total", TIMEOUT_LABEL_TOTAL },
-		[LIMIT_ATTEMPT] = { "attempt", TIMEOUT_LABEL_ATTEMPT },
-		[LIMIT_POOL_WAIT] = { "pool_wait", TIMEOUT_LABEL_POOL_WAIT },
-		[LIMIT_CONNECT] = { "connect", TIMEOUT_LABEL_CONNECT },
-		[LIMIT_TLS_HANDSHAKE] = { "tls_handshake", TIMEOUT_LABEL_TLS_HANDSHAKE },
-		[LIMIT_RESPONSE_HEADERS] = { "response_headers", TIMEOUT_LABEL_RESPONSE_HEADERS },
-		[LIMIT_BODY_IDLE] = { "body_idle", TIMEOUT_LABEL_BODY_IDLE },
-		[LIMIT_STREAM_TOTAL] = { "stream_total", TIMEOUT_LABEL_STREAM_TOTAL },
-	};
-	int64_t *const member[] = {
-		[LIMIT_TOTAL] = &exchange->order.total_ms,
-		[LIMIT_ATTEMPT] = &exchange->timeouts.attempt_ms,
-		[LIMIT_POOL_WAIT] = &exchange->timeouts.pool_wait_ms,
-		[LIMIT_CONNECT] = &exchange->timeouts.connect_ms,
-		[LIMIT_TLS_HANDSHAKE] = &exchange->timeouts.tls_handshake_ms,
-		[LIMIT_RESPONSE_HEADERS] = &exchange->timeouts.response_headers_ms,
-		[LIMIT_BODY_IDLE] = &exchange->timeouts.body_idle_ms,
-		[LIMIT_STREAM_TOTAL] = &exchange->timeouts.stream_total_ms,
-	};
+	int64_t *limit_ms = limit_of(exchange, limit);
 	struct log_line line;
 	if (log_begin(&line, LOG_INFO, "observed")) {
 		log_slice(&line, "id", exchange->order.request_id);
 		log_string(&line, "upstream", exchange->order.match.upstream->name);
-		log_string(&line, "timeout", known[limit].key);
-		log_integer(&line, "limit_ms", *member[limit]);
+		log_string(&line, "timeout", meaning[limit].key);
+		log_integer(&line, "limit_ms", *limit_ms);
 		log_end(&line);
 	}
 	if (exchange->origin)
-		exchange->origin->metrics->observed_timeouts[known[limit].label]++;
-	*member[limit] = LIMIT_OFF; /* seen once, it binds this exchange no more */
+		exchange->origin->metrics->observed_timeouts[meaning[limit].label]++;
+	*limit_ms = LIMIT_OFF; /* seen once, it binds this exchange no more */
 }
 
 void exchange_on_due(void *owner)

@@ -145,7 +145,7 @@ void trying_start(struct exchange *exchange)
 
 /* ---- hedges ---- */
 
-static struct hedge_facts hedge_facts_of(const struct exchange *exchange, struct mono now)
+static struct hedge_facts hedge_facts_of(const struct exchange *exchange)
 {
 	const struct policy *policy = exchange->policy;
 	const struct attempt *newest = exchange->n_hedges > 0 ? exchange->hedges[exchange->n_hedges - 1] : exchange->attempt;
@@ -164,8 +164,7 @@ static struct hedge_facts hedge_facts_of(const struct exchange *exchange, struct
 		.max_attempts = exchange->order.max_attempts,
 		.would_breaker_admit = !policy->breaker.is_on || exchange->origin->breaker.state == BREAKER_CLOSED,
 		.origin_quiet_until = policy->retry.retry_after.shared ? exchange->origin->quiet_until : MONO_ZERO,
-		.total_at = mono_is_never(now) ? MONO_NEVER
-					       : mono_add_ms(exchange->order.started, exchange->order.total_ms),
+		.total_at = mono_add_ms(exchange->order.started, exchange->order.total_ms),
 	};
 }
 
@@ -173,7 +172,7 @@ struct mono trying_hedge_at(const struct exchange *exchange)
 {
 	if (!exchange->origin)
 		return MONO_NEVER;
-	struct hedge_facts facts = hedge_facts_of(exchange, MONO_ZERO);
+	struct hedge_facts facts = hedge_facts_of(exchange);
 	return hedge_at(&exchange->policy->hedge, &facts);
 }
 
@@ -195,7 +194,7 @@ void trying_hedge(struct exchange *exchange, struct mono now)
 {
 	if (!exchange->origin)
 		return;
-	struct hedge_facts facts = hedge_facts_of(exchange, now);
+	struct hedge_facts facts = hedge_facts_of(exchange);
 	const struct policy *policy = exchange->policy;
 	switch (decide_hedge(exchange, &facts, now)) {
 	case HEDGE_WAIT:

@@ -50,7 +50,7 @@ void admin_write_quantiles(struct buffer *out, const struct quantiles *quantiles
 
 void admin_set_routes(struct evhttp *http, struct listener *listener);
 
-/* guard.c: may this request be answered? False: a page of somebody else's site is behind it; detail says so. */
+/* admin_guard.c: may this request be answered? False: a page of somebody else's site is behind it. */
 bool admin_host_is_allowed(const struct global_rule *global, const struct request *request);
 bool admin_origin_is_allowed(const struct request *request);
 
