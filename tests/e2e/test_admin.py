@@ -26,7 +26,7 @@ def busy(proxy, origin):
 @pytest.mark.parametrize("accept", [None, "application/openmetrics-text; version=1.0.0"])
 def test_metrics_text(busy, accept):
     r = busy.ask("/metrics", headers=[("Accept", accept)] if accept else [])
-    assert r.status == 200
+    assert (r.status, r.header("Cache-Control"), r.header("X-Content-Type-Options")) == (200, "no-store", "nosniff")
     kind = r.header("Content-Type")
     if accept:
         assert kind.startswith("application/openmetrics-text") and r.text.endswith("# EOF\n")

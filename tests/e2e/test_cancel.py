@@ -6,11 +6,11 @@ import pytest
 from harness import Blackhole, at_most, hold, raw, reply, until
 
 
-def assert_cancelled(p, n=1):
+def assert_cancelled(p, n=1, stage="waiting_head"):
     p.wait_metric("evenkeel_cancelled_total", n)
     assert p.metric("evenkeel_requests_total", code="cancelled") == n
     assert p.access(n)["verdict"] == "cancelled"
-    assert p.wait_log("cancelled", n)
+    assert p.wait_log("cancelled", n)["stage"] == stage
 
 
 def leave(client, how):
@@ -54,7 +54,7 @@ def test_in_the_queue(proxy, origin, how):
             p.wait_metric("evenkeel_pool_pending", 1)
             leave(c, how)
             p.wait_metric("evenkeel_pool_pending", 0, timeout=0.3)
-        assert_cancelled(p)
+        assert_cancelled(p, stage="queued")
     assert u.n == 1
 
 
@@ -68,7 +68,7 @@ def test_while_connecting(proxy, makers, how):
         p.wait_metric("evenkeel_pool_connections", 1, state="connecting")
         leave(c, how)
         p.wait_metric("evenkeel_pool_connections", 0, state="connecting", timeout=0.4)
-    assert_cancelled(p)
+    assert_cancelled(p, stage="connecting")
 
 
 @HOW
@@ -81,7 +81,7 @@ def test_while_resolving(proxy, dns, how):
         until(lambda: d.queries, 2, "a query")
         leave(c, how)
         p.wait_metric("evenkeel_cancelled_total", 1, timeout=0.4)
-    assert_cancelled(p)
+    assert_cancelled(p, stage="connecting")
 
 
 @HOW
@@ -114,7 +114,7 @@ def test_while_a_body_is_held(proxy, origin, how):
         left = time.monotonic()
         leave(c, how)
         assert u.connections[0].wait_ended(1) - left < at_most(0.05, left)
-    assert_cancelled(p)
+    assert_cancelled(p, stage="reading_body")
 
 
 @HOW
@@ -127,7 +127,7 @@ def test_in_backoff(proxy, origin, how):
         p.wait_log("retry")
         leave(c, how)
         p.wait_metric("evenkeel_cancelled_total", 1, timeout=0.3)
-    assert_cancelled(p)
+    assert_cancelled(p, stage="backoff")
     time.sleep(0.5)
     assert u.n == 1, "no further attempt"
 

@@ -17,6 +17,8 @@ def problem(response, status, error, verdict=None, attempts=None, upstream=None,
     wanted = {"type", "title", "status", "detail", "error", "upstream", "attempts", "verdict", "elapsed_ms", "request_id"}
     assert wanted <= set(body), wanted - set(body)
     assert body["status"] == status and body["error"] == error, body
+    for field, member in (("Evenkeel-Upstream", "upstream"), ("Evenkeel-Attempts", "attempts"), ("X-Request-Id", "request_id")):
+        assert response.all(field) == [str(body[member])], (field, response)
     assert isinstance(body["title"], str) and body["title"] and isinstance(body["detail"], str) and body["detail"]
     assert isinstance(body["attempts"], int) and isinstance(body["elapsed_ms"], (int, float)) and body["elapsed_ms"] >= 0
     if verdict is not None:
