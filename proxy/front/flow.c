@@ -1,7 +1,5 @@
 #include "flow.h"
 
-#include <unistd.h>
-
 void flow_init(struct flow *flow, struct stream *from, struct stream *to)
 {
 	*flow = (struct flow){ .from = from, .to = to };
@@ -37,16 +35,7 @@ static int write_pending(struct flow *flow)
 static int give_up_pipe(struct flow *flow)
 {
 	flow->is_pipe_refused = true;
-	while (flow->pipe.n_bytes > 0) {
-		char *room = buffer_reserve(&flow->pending, flow->pipe.n_bytes);
-		ssize_t n = read(flow->pipe.read_end, room, flow->pipe.n_bytes);
-		if (n <= 0)
-			return -1;
-		buffer_grow(&flow->pending, (size_t)n);
-		flow->pipe.n_bytes -= (size_t)n;
-	}
-	splice_pipe_close(&flow->pipe);
-	return write_pending(flow);
+	return splice_pipe_empty(&flow->pipe, &flow->pending) ? write_pending(flow) : -1;
 }
 
 static int write_pipe(struct flow *flow)

@@ -64,3 +64,17 @@ int splice_pipe_drain(struct splice_pipe *pipe, int fd, uint64_t *n_moved)
 	}
 	return 1;
 }
+
+bool splice_pipe_empty(struct splice_pipe *pipe, struct buffer *into)
+{
+	while (pipe->n_bytes > 0) {
+		char *room = buffer_reserve(into, pipe->n_bytes);
+		ssize_t n = read(pipe->read_end, room, pipe->n_bytes);
+		if (n <= 0)
+			return false;
+		buffer_grow(into, (size_t)n);
+		pipe->n_bytes -= (size_t)n;
+	}
+	splice_pipe_close(pipe);
+	return true;
+}

@@ -10,6 +10,8 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "../base/buffer.h"
+
 #define SPLICE_MAX_PIPES 256
 #define SPLICE_PIPE_BYTES (64 * 1024) /* what the kernel gives a pipe unless asked for more */
 
@@ -35,5 +37,8 @@ ssize_t splice_pipe_fill(struct splice_pipe *pipe, int fd, size_t max);
 
 /* Into fd, until empty. 1: empty, 0: fd takes no more now, -1: failed, SPLICE_IMPOSSIBLE. *n_moved grows by what went out. */
 int splice_pipe_drain(struct splice_pipe *pipe, int fd, uint64_t *n_moved);
+
+/* Appends what is inside to a buffer, since fd turned out to take nothing from a pipe, and closes it. False: it can't be read. */
+bool splice_pipe_empty(struct splice_pipe *pipe, struct buffer *into);
 
 #endif

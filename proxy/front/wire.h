@@ -93,6 +93,7 @@ struct wire {
 	bool is_request_complete;  /* BUSY */
 	bool is_body_paused;       /* BUSY */
 	bool is_full;              /* the user was told to stop */
+	bool is_pipe_refused;      /* the client's socket takes nothing from a pipe: bodies are copied */
 	bool is_reply_complete;    /* nothing more will be written for this request */
 	bool must_close;           /* after this reply */
 	bool is_gone;              /* the client has left */

@@ -59,6 +59,18 @@ bool wire_write_body(struct wire *wire, struct slice prefix, struct slice data, 
 	return false;
 }
 
+/* The client's socket takes nothing from a pipe: what is inside goes before `output`, and nothing enters it any more. */
+static bool give_up_pipe(struct wire *wire)
+{
+	struct buffer all = { 0 };
+	wire->is_pipe_refused = true;
+	bool is_read = splice_pipe_empty(&wire->pipe, &all);
+	buffer_append_slice(&all, buffer_slice(&wire->output));
+	buffer_clear(&wire->output);
+	wire->output = all;
+	return is_read;
+}
+
 /* What the kernel takes of pipe and output, in this order. False: the client is gone. */
 static bool write_pending(struct wire *wire)
 {
@@ -67,7 +79,7 @@ static bool write_pending(struct wire *wire)
 		int result = splice_pipe_drain(&wire->pipe, wire->stream.fd, &n_moved);
 		if (result == 0)
 			return true;
-		if (result < 0)
+		if (result < 0 && !(result == SPLICE_IMPOSSIBLE && give_up_pipe(wire)))
 			return false;
 	}
 	size_t pending = buffer_length(&wire->output);
@@ -112,7 +124,7 @@ static ssize_t splice_once(struct wire *wire, struct stream *from, uint64_t max)
 
 ssize_t wire_splice(struct wire *wire, struct stream *from, uint64_t max, bool *is_full)
 {
-	if (from->tls || wire->stream.tls)
+	if (from->tls || wire->stream.tls || wire->is_pipe_refused)
 		return SPLICE_IMPOSSIBLE;
 	wire_flush(wire);
 	if (wire_pending(wire) > 0 || wire->is_gone_due ||
@@ -120,7 +132,8 @@ ssize_t wire_splice(struct wire *wire, struct stream *from, uint64_t max, bool *
 		return SPLICE_IMPOSSIBLE;
 	uint64_t moved = 0;
 	ssize_t n = STREAM_AGAIN;
-	while (moved < max && moved < WIRE_SPLICE_BYTES_A_TURN && wire_pending(wire) == 0 && !wire->is_gone_due) {
+	while (moved < max && moved < WIRE_SPLICE_BYTES_A_TURN && wire_pending(wire) == 0 && !wire->is_gone_due &&
+	       !wire->is_pipe_refused) {
 		n = splice_once(wire, from, max - moved);
 		if (n <= 0)
 			break;
