@@ -211,7 +211,7 @@ def test_work_in_flight_is_finished(proxy, origin):
         assert c.closed()
         assert p.wait_exit() == 0
         assert 0.3 < time.monotonic() - start < 1.0 * SLOWNESS
-    assert p.logs("drain") and p.logs("stop")
+    assert p.logs("drain") and [(line["cut"], line["exit_code"]) for line in p.logs("stop")] == [(0, 0)]
 
 
 def test_retries_in_flight_may_go_on(proxy, origin):
@@ -283,6 +283,7 @@ def test_drain_timeout_cuts_the_rest_off(proxy, origin):
             except Incomplete:
                 pass
             assert p.wait_exit() == 3
+    assert [(line["cut"], line["exit_code"]) for line in p.logs("stop")] == [(1, 3)]
 
 
 def test_what_the_drain_cuts_off_is_logged_as_it_was_answered(proxy, origin):

@@ -637,12 +637,14 @@ def test_breaker_opens_and_closes(proxy, origin):
         r = p.get(u.url())
     body = problem(r, 503, "destination_unavailable", verdict="breaker")
     assert int(r.header("Retry-After")) >= 1 and u.n == 3 and body["upstream"] == "default"
-    assert p.wait_log("breaker")
     good["ok"] = True
     time.sleep(0.35)
     assert p.get(u.url()).body == b"ok"
     assert p.metric("evenkeel_breaker_state", upstream="default") == 0
     assert p.get(u.url()).body == b"ok"
+    p.wait_log("breaker", 3)
+    assert [(line["from"], line["to"], line["upstream"], line["port"]) for line in p.logs("breaker")] == [
+        ("closed", "open", "default", u.port), ("open", "half_open", "default", u.port), ("half_open", "closed", "default", u.port)]
 
 
 def test_rate_limit_waits_then_refuses(proxy, origin):
