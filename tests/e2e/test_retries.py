@@ -575,6 +575,14 @@ def test_all_idle_connections_stale_at_once(proxy, origin):
 
 # --- observe mode, hedging, breaker, rate limit
 
+def test_observe_mode_says_which_limit_would_have_struck(proxy, origin):
+    u = origin(delay(0.3, reply(200, b"in the end")))
+    p = proxy(defaults={"mode": "observe", "timeouts": {"response_headers": "100ms"}})
+    assert p.get(u.url()).body == b"in the end"
+    assert [(line["upstream"], line["timeout"], line["limit_ms"]) for line in p.logs("observed")] == [("default", "response_headers", 100)]
+    assert p.metric("evenkeel_timeouts_total", kind="response_headers", mode="observe") == 1
+
+
 def test_observe_mode_only_counts(proxy, origin):
     u = origin(counted)
     p = proxy(defaults={"mode": "observe"})
@@ -602,7 +610,9 @@ def test_hedge_wins(proxy, origin):
             r = p.get(u.url())
         assert r.body == b"second" and u.n == 2
         u.connections[0].wait_ended(0.5)
-    assert p.metric("evenkeel_hedges_total", won="true") + p.metric("evenkeel_hedges_total", won="yes") == 1
+    assert (p.metric("evenkeel_hedges_total", won="true"), p.metric("evenkeel_hedges_total", won="false")) == (1, 0)
+    assert [(line["upstream"], line["attempt"], line["after_ms"], line["id"]) for line in p.logs("hedge")] == [
+        ("default", 2, 100, r.header("X-Request-Id"))]
 
 
 def test_hedge_not_for_post_nor_for_quick_answers(proxy, origin):
