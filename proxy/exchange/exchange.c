@@ -129,10 +129,11 @@ struct exchange *exchange_start(struct exchange_room *room, const struct exchang
 	exchange->body.is_complete = order->request->framing == BODY_NONE;
 
 	char error[256];
-	exchange->origin = registry_get(room->registry, order->match.upstream, order->is_tls, order->host, order->port, error,
-					sizeof(error));
+	enum outcome refused;
+	exchange->origin = registry_get(room->registry, order->match.upstream, order->is_tls, order->host, order->port,
+					&refused, error, sizeof(error));
 	if (!exchange->origin) {
-		trying_refuse(exchange, order->is_tls ? OUTCOME_TLS_FAILURE : OUTCOME_MAX_PENDING, error);
+		trying_refuse(exchange, refused, error);
 		return exchange;
 	}
 	struct mono now = clock_now();

@@ -15,6 +15,7 @@
 #include "../net/tls.h"
 #include "../policy/breaker.h"
 #include "../policy/budget.h"
+#include "../policy/outcome.h"
 #include "../policy/rate.h"
 
 #define REGISTRY_MAX_ORIGINS 10000
@@ -82,11 +83,11 @@ void registry_free(struct registry **registry);
 
 /*
  * Get or make, with one reference for the caller. host: lower case, copied; port: the one to dial; upstream is borrowed
- * for the call only. NULL when the TLS files can't be read (error says which) or when
+ * for the call only. NULL: *refused is TLS_FAILURE when the TLS files can't be read (error says which), MAX_PENDING when
  * REGISTRY_MAX_ORIGINS are busy.
  */
 struct origin *registry_get(struct registry *registry, const struct upstream_def *upstream, bool is_tls,
-			    const char *host, uint16_t port, char *error, size_t error_capacity);
+			    const char *host, uint16_t port, enum outcome *refused, char *error, size_t error_capacity);
 
 /*
  * After a reload: origins whose upstream is unchanged by name and TLS identity keep everything and get the new limits

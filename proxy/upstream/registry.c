@@ -142,14 +142,15 @@ static struct origin *make(struct registry *registry, const struct origin_key *k
 	return origin;
 }
 
-static struct origin *find_or_make(struct registry *registry, const struct origin_key *key, char *error,
-				   size_t error_capacity)
+static struct origin *find_or_make(struct registry *registry, const struct origin_key *key, enum outcome *refused,
+				   char *error, size_t error_capacity)
 {
 	struct origin *origin = find(registry, key, NULL);
 	if (origin)
 		return origin;
 	struct tls_context *tls = NULL;
 	if (key->is_tls) {
+		*refused = OUTCOME_TLS_FAILURE;
 		tls = tls_cache_get(registry, key->upstream, error, error_capacity);
 		if (!tls)
 			return NULL;
@@ -158,6 +159,7 @@ static struct origin *find_or_make(struct registry *registry, const struct origi
 			return origin;
 	}
 	if (!make_room(registry)) {
+		*refused = OUTCOME_MAX_PENDING;
 		snprintf(error, error_capacity, "requests to %d different origins are under way already", REGISTRY_MAX_ORIGINS);
 		return NULL;
 	}
@@ -165,10 +167,10 @@ static struct origin *find_or_make(struct registry *registry, const struct origi
 }
 
 struct origin *registry_get(struct registry *registry, const struct upstream_def *upstream, bool is_tls,
-			    const char *host, uint16_t port, char *error, size_t error_capacity)
+			    const char *host, uint16_t port, enum outcome *refused, char *error, size_t error_capacity)
 {
 	struct origin_key key = { upstream, is_tls, host, port };
-	struct origin *origin = find_or_make(registry, &key, error, error_capacity);
+	struct origin *origin = find_or_make(registry, &key, refused, error, error_capacity);
 	return origin ? origin_ref(origin) : NULL;
 }
 

@@ -54,7 +54,8 @@ static int tear_down(void **state)
 static struct origin *get(const struct upstream_def *upstream, bool is_tls, const char *host, uint16_t port)
 {
 	char error[256] = "";
-	struct origin *origin = registry_get(test.room.registry, upstream, is_tls, host, port, error, sizeof(error));
+	enum outcome refused;
+	struct origin *origin = registry_get(test.room.registry, upstream, is_tls, host, port, &refused, error, sizeof(error));
 	assert_string_equal(error, "");
 	return origin;
 }
@@ -123,7 +124,9 @@ static void test_unreadable_tls_file_is_an_error(void **state)
 	test.upstream.tls.verify = true;
 	test.upstream.tls.ca_file = "/nonexistent/missing.pem";
 	test.upstream.tls.min_version = TLS_1_2;
-	assert_null(registry_get(test.room.registry, &test.upstream, true, "127.0.0.1", 443, error, sizeof(error)));
+	enum outcome refused = OUTCOME_RESPONSE;
+	assert_null(registry_get(test.room.registry, &test.upstream, true, "127.0.0.1", 443, &refused, error, sizeof(error)));
+	assert_int_equal(refused, OUTCOME_TLS_FAILURE);
 	assert_non_null(strstr(error, "missing"));
 }
 
@@ -309,8 +312,12 @@ static void test_the_number_of_origins_is_bounded(void **state)
 		snprintf(host, sizeof(host), "h%d.example", i);
 		origins[i] = get(&test.upstream, false, host, 80);
 	}
-	assert_null(registry_get(test.room.registry, &test.upstream, false, "one-more.example", 80, error, sizeof(error)));
+	enum outcome refused = OUTCOME_RESPONSE;
+	assert_null(registry_get(test.room.registry, &test.upstream, false, "one-more.example", 80, &refused, error, sizeof(error)));
+	assert_int_equal(refused, OUTCOME_MAX_PENDING);
 	assert_non_null(strstr(error, "10000"));
+	assert_null(registry_get(test.room.registry, &test.upstream, true, "one-more.example", 443, &refused, error, sizeof(error)));
+	assert_int_equal(refused, OUTCOME_MAX_PENDING); /* that it would be asked by TLS is not to blame */
 	origins[3]->quiet_until.us = 1; /* to be known again by */
 	origin_unref(&origins[7]);
 	origin_unref(&origins[3]);

@@ -156,7 +156,8 @@ struct upstream_def upstream_named(const char *name, const char *const *hosts, s
 struct origin *origin_at(struct room *room, const struct upstream_def *upstream, const char *host, uint16_t port)
 {
 	char error[256] = "";
-	struct origin *origin = registry_get(room->registry, upstream, false, host, port, error, sizeof(error));
+	enum outcome refused;
+	struct origin *origin = registry_get(room->registry, upstream, false, host, port, &refused, error, sizeof(error));
 	assert_string_equal(error, "");
 	assert_non_null(origin);
 	return origin;
