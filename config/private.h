@@ -58,7 +58,7 @@ struct target {
 void apply_map(const struct target *target, const struct node *map);
 void apply_built_in(struct config *config, unsigned scope, void *owner);
 
-/* validate.c: rules across keys; routes.c and limits.c hold the longer of them. */
+/* Rules across keys: validate.c, and the longer of them in validate_routes.c and validate_limits.c. */
 void validate_config(const struct config *config, struct fault_list *faults);
 void validate_routes(const struct config *config, struct fault_list *faults);
 void validate_limits(const struct config *config, struct fault_list *faults);

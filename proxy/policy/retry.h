@@ -35,7 +35,7 @@ extern const char *const verdict_words[N_VERDICTS];
 struct retry_facts {
 	enum outcome outcome;
 	int status;                  /* OUTCOME_RESPONSE */
-	bool is_committed, is_client_gone, is_draining_hard; /* draining_hard: past drain.timeout; a plain drain may retry */
+	bool is_committed, is_client_gone, is_draining_hard; /* the last: past drain.timeout; a plain drain may retry */
 	struct slice method;
 	bool has_idempotency_key;
 	bool is_nested;              /* the request bore Evenkeel-Previous-Attempts */
