@@ -10,10 +10,7 @@
 static bool is_literal_or_localhost(const char *host)
 {
 	unsigned char address[sizeof(struct in6_addr)];
-	size_t length = strlen(host);
-	if (strcmp(host, "localhost") == 0 || (length > 10 && strcmp(host + length - 10, ".localhost") == 0))
-		return true;
-	return inet_pton(AF_INET, host, address) == 1 || inet_pton(AF_INET6, host, address) == 1;
+	return strcmp(host, "localhost") == 0 || inet_pton(AF_INET, host, address) == 1 || inet_pton(AF_INET6, host, address) == 1;
 }
 
 bool admin_host_is_allowed(const struct global_rule *global, const struct request *request)
