@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from harness import Incomplete, Origin, close, delay, free_port, hold, problem, raw, reply, rst, took, until
+from harness import Incomplete, Origin, at_most, close, delay, free_port, hold, problem, raw, reply, rst, took, until
 
 
 def counted(x):
@@ -29,7 +29,7 @@ def test_listed_status_is_mended(proxy, origin, status):
     line = p.wait_log("retry")
     assert line["attempt"] in (1, 2) and line["max_attempts"] == 3 and line["reason"] in (status, str(status))
     assert line["upstream"] == "default" and line["id"] == r.header("X-Request-Id")
-    assert line["delay_ms"] == pytest.approx(5, abs=1.1) and 0 < line["left_ms"] <= 30000
+    assert line["delay_ms"] == 5 and 0 < line["left_ms"] <= 30000
     assert 0 < line["attempt_timeout_ms"] <= 10000
     access = p.access()
     assert access["attempts"] == 2 and access["verdict"] == "ok" and access["status"] == 200
@@ -334,13 +334,14 @@ def test_a_large_refusal_is_dropped_before_the_next_attempt(proxy, origin):
 def test_backoff_grows(proxy, origin):
     u = origin(counted)
     p = proxy(**retry(max_attempts=4, backoff={"base": "100ms", "multiplier": 2, "max": "250ms", "jitter": "none"}))
+    start = time.monotonic()
     p.get(u.url())
     at = [q.at for q in u.requests]
-    gaps = [b - a for a, b in zip(at, at[1:])]
-    assert [pytest.approx(g, abs=0.06) for g in (0.1, 0.2, 0.25)] == gaps and min(gaps) >= 0.095
-    assert [line["delay_ms"] for line in p.logs("retry")] == [pytest.approx(x, abs=2) for x in (100, 200, 250)]
-    assert p.metric("evenkeel_backoff_seconds_total") == pytest.approx(0.55, abs=0.06)
-    assert p.access()["backoff_ms"] == pytest.approx(550, abs=60)
+    for gap, wanted in zip([b - a for a, b in zip(at, at[1:])], (0.1, 0.2, 0.25), strict=True):
+        assert wanted - 0.001 <= gap <= at_most(wanted, start, 0.06)
+    assert [line["delay_ms"] for line in p.logs("retry")] == [100, 200, 250]
+    assert 0.549 <= p.metric("evenkeel_backoff_seconds_total") <= at_most(0.55, start)
+    assert 549 <= p.access()["backoff_ms"] <= 1000 * at_most(0.55, start)
 
 
 # case E5
