@@ -269,6 +269,18 @@ def refused(address):
         return True
 
 
+def test_drain_may_be_posted_again(proxy, origin):
+    u = origin(delay(0.6, reply(200, b"done")))
+    p = proxy(drain={"delay": "300ms", "timeout": "5s"})
+    with p.client() as c:
+        c.request("GET", u.url())
+        u.wait(n=1)
+        assert [p.ask("/drain", "POST").status for _ in range(3)] == [202, 202, 202]
+        assert c.response().body == b"done"
+    assert p.wait_exit() == 0
+    assert [line["stage"] for line in p.logs("drain")] == ["delay", "closing"]
+
+
 def test_drain_timeout_cuts_the_rest_off(proxy, origin):
     u = origin(hold())
     p = proxy(drain={"timeout": "300ms"})
