@@ -62,6 +62,19 @@ def test_request_id_and_traceparent_are_kept(proxy, origin):
     assert u.requests[0].header("traceparent") == trace
 
 
+@pytest.mark.parametrize("value, is_kept", [("a" * 128, True), ("a" * 129, False), ("", False), ("a b", False), ('a"b', False),
+                                            ("a\\b", False), ("caf\u00e9", False)])
+def test_request_id_that_could_do_harm_is_replaced(proxy, origin, value, is_kept):
+    u = origin(reply())
+    p = proxy()
+    with p.client() as c:
+        c.send(f"GET {u.url()} HTTP/1.1\r\nHost: {u.authority}\r\nX-Request-Id: {value}\r\n\r\n".encode())
+        ids = c.response().all("X-Request-Id")
+    assert len(ids) == 1 and (ids[0] == value) == is_kept
+    assert is_kept or re.fullmatch(r"[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}", ids[0])
+    assert u.requests[0].all("X-Request-Id") == ids and p.access()["id"] == ids[0]
+
+
 @pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "PATCH", "GET", "OPTIONS", "PROPFIND", "M-SEARCH"])
 def test_body_crosses_with_any_method(proxy, origin, method):
     u = origin(echo)
