@@ -42,6 +42,7 @@ class Handler(BaseHTTPRequestHandler):
     server_version = "flaky-origin"
     sys_version = ""
     timeout = LIMIT_SECONDS
+    disable_nagle_algorithm = True  # head and body are two writes
 
     def log_message(self, format, *args):  # noqa: A002 - the signature is given
         if self.server.verbose:
