@@ -6,10 +6,7 @@
 #include <string.h>
 
 #include "../config/suggest.h"
-
-#ifndef EVENKEEL_VERSION
-#define EVENKEEL_VERSION "0.0.0-dev"
-#endif
+#include "base/version.h"
 
 static const char usage[] =
 	"Usage: evenkeel [run] [-c FILE] [--listen ADDR]... [--admin ADDR|off] [--log-level LEVEL]\n"

@@ -9,10 +9,7 @@
 #include "../config/check.h"
 #include "base/clock.h"
 #include "base/log.h"
-
-#ifndef EVENKEEL_VERSION
-#define EVENKEEL_VERSION "0.0.0-dev"
-#endif
+#include "base/version.h"
 
 /* ---- what the front asks ---- */
 

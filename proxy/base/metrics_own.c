@@ -6,10 +6,7 @@
 #include "metrics.h"
 #include "metrics_process.h"
 #include "metrics_text.h"
-
-#ifndef EVENKEEL_VERSION
-#define EVENKEEL_VERSION "0.0.0-dev"
-#endif
+#include "version.h"
 
 const char *const metrics_type_words[] = { "counter", "gauge", "histogram" };
 
