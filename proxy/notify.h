@@ -1,6 +1,7 @@
 /*
- * What systemd is told when NOTIFY_SOCKET is set (Type=notify or notify-reload; sd_notify(3)). The protocol is a datagram of KEY=VALUE
- * lines and stable by promise, so that no library is needed for it. Without the variable every call does nothing.
+ * What systemd is told when NOTIFY_SOCKET is set (Type=notify or notify-reload; sd_notify(3)). The protocol is a
+ * datagram of KEY=VALUE lines and stable by promise, so that no library is needed for it. Without the variable
+ * every call does nothing.
  */
 #ifndef EVENKEEL_NOTIFY_H
 #define EVENKEEL_NOTIFY_H

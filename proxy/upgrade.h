@@ -1,7 +1,8 @@
 /*
  * SIGUSR2: the program that is now at this one's path is started with the same arguments and environment, given the
- * listening sockets (as socket activation gives them, see front/activation.h), and takes over. Until it says that it is
- * ready nothing changes here: a new program that doesn't start, or has no answer in time, is ended, and this one goes on.
+ * listening sockets (as socket activation gives them, see front/activation.h), and takes over. Until it says that
+ * it is ready nothing changes here: a new program that doesn't start, or has no answer in time, is ended, and this
+ * one goes on.
  */
 #ifndef EVENKEEL_UPGRADE_H
 #define EVENKEEL_UPGRADE_H

@@ -1,6 +1,6 @@
 /*
- * How long the phases of requests took: one distribution for each phase, made when it is first needed. An origin has one
- * such set; those of origins that are gone live on, summed up, in their upstream's.
+ * How long the phases of requests took: one distribution for each phase, made when it is first needed. An origin
+ * has one such set; those of origins that are gone live on, summed up, in their upstream's.
  */
 #ifndef EVENKEEL_BASE_LATENCY_H
 #define EVENKEEL_BASE_LATENCY_H

@@ -272,8 +272,8 @@ void log_message(enum log_level level, const char *event, const char *format, ..
 }
 
 /*
- * A gap caused by a slow reader is reported as soon as there is room for more than the report itself. One caused by a reader that is gone waits for
- * the next line: reporting it at once would only make the next loss.
+ * A gap caused by a slow reader is reported as soon as there is room for more than the report itself. One caused by
+ * a reader that is gone waits for the next line: reporting it at once would only make the next loss.
  */
 bool log_flush(void)
 {

@@ -29,8 +29,8 @@ void quantiles_merge(struct quantiles *quantiles, const struct quantiles *from);
  */
 int64_t quantiles_at_us(const struct quantiles *quantiles, double share);
 
-/* How many took limit_us or longer. Those in limit_us's own bucket count: it errs towards too many, by what is less than
- * QUANTILES_PRECISION short of the limit, and never forgets one that a limit cut off. */
+/* How many took limit_us or longer. Those in limit_us's own bucket count: it errs towards too many, by what is
+ * less than QUANTILES_PRECISION short of the limit, and never forgets one that a limit cut off. */
 uint64_t quantiles_n_reaching(const struct quantiles *quantiles, int64_t limit_us);
 
 #endif

@@ -1,6 +1,7 @@
 /*
- * Memory of one size that comes and goes with every request: a few pieces are kept instead of going back to malloc, whose
- * small-block cache ends at 1 KiB. Single-threaded. Under AddressSanitizer nothing is kept, so that a use after free is seen.
+ * Memory of one size that comes and goes with every request: a few pieces are kept instead of going back to malloc,
+ * whose small-block cache ends at 1 KiB. Single-threaded. Under AddressSanitizer nothing is kept, so that a use
+ * after free is seen.
  *
  *     static struct spare spare_exchanges = SPARE_OF(struct exchange);
  */

@@ -118,7 +118,8 @@ static const struct lease_ops lease_ops = {
 	.on_writable = attempt_on_writable,
 };
 
-/* What became clear within attempt_start is told from the loop, so that no op is called before the caller has its pointer. */
+/* What became clear within attempt_start is told from the loop, so that no op is called before the caller has
+ * its pointer. */
 static void tell_late(struct deferred *item)
 {
 	struct attempt *attempt = LIST_ENTRY_OF(item, struct attempt, deferred_end);
@@ -137,7 +138,8 @@ static void free_late(struct deferred *item)
 	spare_give(&spare_attempts, attempt);
 }
 
-struct attempt *attempt_start(struct loop *loop, const struct attempt_order *order, const struct attempt_ops *ops, void *owner)
+struct attempt *attempt_start(struct loop *loop, const struct attempt_order *order, const struct attempt_ops *ops,
+			      void *owner)
 {
 	struct attempt *attempt = spare_take(&spare_attempts);
 	*attempt = (struct attempt){ .state = ATTEMPT_NEW, .loop = loop, .ops = ops, .owner = owner, .order = *order };

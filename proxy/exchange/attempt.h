@@ -36,8 +36,8 @@ struct attempt_ops {
 	/* A large rest of the body is on its way: downstream_ops.splice_body's bargain. */
 	ssize_t (*on_splice)(void *owner, struct attempt *attempt, struct stream *from, uint64_t max);
 	void (*on_sent)(void *owner); /* body bytes left: there may be room for more */
-	/* The lease is HELD: for CONNECT as soon as it is connected; for an upgrade with the 101 in attempt->response. The owner
-	 * moves the lease away before it returns. early: bytes behind the head. */
+	/* The lease is HELD: for CONNECT as soon as it is connected; for an upgrade with the 101 in
+	 * attempt->response. The owner moves the lease away before it returns. early: bytes behind the head. */
 	void (*on_tunnel)(void *owner, struct attempt *attempt, struct slice early);
 	/* The end. RESPONSE: complete, trailers in attempt->reader.trailers. The lease is given back already. */
 	void (*on_done)(void *owner, struct attempt *attempt, enum outcome outcome, const char *detail);
@@ -77,7 +77,8 @@ struct attempt {
 };
 
 /* Starts at once, but calls no op from within. owns: the caller, until attempt_free. */
-struct attempt *attempt_start(struct loop *loop, const struct attempt_order *order, const struct attempt_ops *ops, void *owner);
+struct attempt *attempt_start(struct loop *loop, const struct attempt_order *order, const struct attempt_ops *ops,
+			      void *owner);
 void attempt_more_body(struct attempt *attempt); /* the body grew or is complete */
 void attempt_pause_reading(struct attempt *attempt);
 void attempt_resume_reading(struct attempt *attempt);

@@ -1,4 +1,5 @@
-/* An attempt's response on its way in: from the socket through the reader to the owner, and every way it can break off. */
+/* An attempt's response on its way in: from the socket through the reader to the owner, and every way it can
+ * break off. */
 #include "../base/clock.h"
 #include "../net/tls.h"
 #include "attempt_private.h"
@@ -21,7 +22,8 @@ static void complete(struct attempt *attempt, size_t n_left)
 {
 	bool is_reusable = attempt->response.is_keep_alive && attempt->is_request_sent && n_left == 0 &&
 			   attempt->response.framing != BODY_UNTIL_CLOSE;
-	/* What took no more than it wanted has not seen what lies behind: another answer, perhaps, that nobody asked for. */
+	/* What took no more than it wanted has not seen what lies behind: another answer, perhaps, that nobody
+	 * asked for. */
 	if (is_reusable && attempt->may_have_more && stream_is_readable_now(lease_stream(&attempt->lease)))
 		is_reusable = false;
 	attempt_end(attempt, OUTCOME_RESPONSE, "", is_reusable);
@@ -69,7 +71,8 @@ static void feed(struct attempt *attempt, const char *at, size_t left, struct mo
 	}
 }
 
-/* TLS said why it ended. A refusal of the handshake is one although our side of it was done: nothing was heard of us. */
+/* TLS said why it ended. A refusal of the handshake is one although our side of it was done: nothing was heard
+ * of us. */
 static bool ended_by_alert(struct attempt *attempt)
 {
 	const struct tls_connection *tls = lease_stream(&attempt->lease)->tls;
@@ -129,7 +132,8 @@ static void read_and_feed(struct attempt *attempt)
 	feed(attempt, attempt->loop->scratch, (size_t)n, now);
 }
 
-/* The rest of a large body of known length needs no reader: the owner may take it from the socket. False: it doesn't. */
+/* The rest of a large body of known length needs no reader: the owner may take it from the socket. False: it
+ * doesn't. */
 static bool splice(struct attempt *attempt)
 {
 	uint64_t left = response_reader_length_left(&attempt->reader);

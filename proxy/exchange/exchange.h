@@ -54,14 +54,15 @@ struct exchange *exchange_start(struct exchange_room *room, const struct exchang
 
 /* Events of the client's side, from the loop. */
 void exchange_request_body(struct exchange *exchange, struct slice data);
-void exchange_request_end(struct exchange *exchange, const struct head *trailers); /* borrowed until on_done; NULL: none */
-void exchange_request_failed(struct exchange *exchange, enum outcome outcome, const char *detail); /* CLIENT_SLOW, CLIENT_BAD_BODY */
+void exchange_request_end(struct exchange *exchange, const struct head *trailers); /* NULL: none; else until on_done */
+/* CLIENT_SLOW or CLIENT_BAD_BODY. detail: valid during the call; NULL: none. */
+void exchange_request_failed(struct exchange *exchange, enum outcome outcome, const char *detail);
 void exchange_client_writable(struct exchange *exchange); /* pending output fell below the low-water mark */
 void exchange_client_flushed(struct exchange *exchange);  /* after send_end / send_own: the last byte is out */
-void exchange_client_gone(struct exchange *exchange);     /* ends everything, silently for the client; on_done still comes */
+void exchange_client_gone(struct exchange *exchange);     /* ends everything; on_done comes from within */
 
-/* What is known for the access log so far; a tunnel takes it over within become_tunnel and records it at its own end (the
- * slices are borrowed: copy what must outlive on_done). */
+/* What is known for the access log so far; a tunnel takes it over within become_tunnel and records it at its own
+ * end (the slices are borrowed: copy what must outlive on_done). */
 struct access_facts;
 void exchange_access_facts(const struct exchange *exchange, struct access_facts *facts);
 

@@ -32,7 +32,8 @@ static struct retry_facts facts_of(const struct exchange *exchange, enum outcome
 		.retry_after_ms = may_ask_for_time ? retry_after_ms(exchange) : -1,
 		.origin_quiet_until = policy->retry.retry_after.shared ? origin->quiet_until : MONO_ZERO,
 		.total_at = mono_add_ms(exchange->order.started, exchange->order.total_ms),
-		.would_breaker_admit = !policy->breaker.is_on || breaker_would_admit(&origin->breaker, &policy->breaker, now),
+		.would_breaker_admit = !policy->breaker.is_on ||
+				       breaker_would_admit(&origin->breaker, &policy->breaker, now),
 	};
 }
 
@@ -44,7 +45,8 @@ bool judge_could_retry(const struct exchange *exchange)
 	       request_body_is_replayable(&exchange->body) && exchange->n_attempts < exchange->order.max_attempts;
 }
 
-static void log_retry(const struct exchange *exchange, enum outcome outcome, int status, int64_t delay_ms, struct mono now)
+static void log_retry(const struct exchange *exchange, enum outcome outcome, int status, int64_t delay_ms,
+		      struct mono now)
 {
 	struct log_line line;
 	if (!log_begin(&line, LOG_INFO, "retry"))

@@ -82,8 +82,9 @@ void exchange_on_due(void *exchange);
 
 /* trying.c */
 void trying_start(struct exchange *exchange); /* the next attempt, or the wait for its place in the rate */
-void trying_refuse(struct exchange *exchange, enum outcome outcome, const char *detail); /* told from the loop's safe point */
-void trying_tell_refusal(struct deferred *item);
+/* No attempt can be made: judged as a failure, from the loop's safe point. detail: copied; NULL: none. */
+void trying_refuse(struct exchange *exchange, enum outcome outcome, const char *detail);
+void trying_tell_refusal(struct deferred *item); /* what that safe point calls */
 /* A back-off or a wait for the rate is over, early or not: its time goes to the log's. */
 void trying_account_sleep(struct exchange *exchange, struct mono now);
 struct mono trying_hedge_at(const struct exchange *exchange); /* MONO_NEVER: no hedge to come */
@@ -101,8 +102,8 @@ void exchange_send_continue(struct exchange *exchange);
 void exchange_finish(struct exchange *exchange);
 
 /* judge.c */
-/* The attempt has a response: at its head when nothing is held back, and at its end. True: it is the answer, the caller passes
- * it on. False: another attempt takes its place (the state is BACKOFF, or TRYING anew). */
+/* The attempt has a response: at its head when nothing is held back, and at its end. True: it is the answer, the
+ * caller passes it on. False: another attempt takes its place (the state is BACKOFF, or TRYING anew). */
 bool judge_response(struct exchange *exchange);
 /* The attempt failed, or none could be made: another one, or the exchange ends with an error of our own or an abort.
  * detail: the failing room's own words, valid during the call; NULL: none. */

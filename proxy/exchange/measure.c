@@ -1,9 +1,9 @@
 /*
  * How long the phases of an attempt and of an exchange took, into the origin's distributions (/upstreams, /advice).
  *
- * A phase counts when it came to its end, or when a timeout ended it: with the time it had got, so that what a limit cuts
- * off is seen to reach that limit. What the client cut off, or what failed by itself, says nothing about how long it
- * would have taken, and isn't counted.
+ * A phase counts when it came to its end, or when a timeout ended it: with the time it had got, so that what a
+ * limit cuts off is seen to reach that limit. What the client cut off, or what failed by itself, says nothing about
+ * how long it would have taken, and isn't counted.
  */
 #include "../base/clock.h"
 #include "machine.h"

@@ -9,8 +9,8 @@ static enum deadline_phase phase_of_attempt(const struct attempt *attempt, bool 
 	case ATTEMPT_QUEUED:
 		return PHASE_QUEUED;
 	case ATTEMPT_CONNECTING:
-		/* connect and tls_handshake bound each address tried, so net/dial keeps them; when they are only observed
-		 * it keeps none, and they are watched here over the whole dial. */
+		/* connect and tls_handshake bound each address tried, so net/dial keeps them; when they are only
+		 * observed it keeps none, and they are watched here over the whole dial. */
 		if (!is_observing || attempt->lease.phase == DIAL_RESOLVING)
 			return PHASE_RESOLVING;
 		return attempt->lease.phase == DIAL_CONNECTING ? PHASE_CONNECTING : PHASE_SECURING;

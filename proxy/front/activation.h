@@ -1,8 +1,8 @@
 /*
- * Listening sockets that were there before this process: from a supervisor (systemd's socket activation, sd_listen_fds(3)),
- * or from an older process of ours that hands its work over (proxy/upgrade.h). Both come as LISTEN_FDS descriptors from
- * 3 on. A socket is matched to an address of the policy file by what it is bound to, not by its place or name, so the two
- * sides can't be mixed up by reordering them.
+ * Listening sockets that were there before this process: from a supervisor (systemd's socket activation,
+ * sd_listen_fds(3)), or from an older process of ours that hands its work over (proxy/upgrade.h). Both come as
+ * LISTEN_FDS descriptors from 3 on. A socket is matched to an address of the policy file by what it is bound to,
+ * not by its place or name, so the two sides can't be mixed up by reordering them.
  */
 #ifndef EVENKEEL_FRONT_ACTIVATION_H
 #define EVENKEEL_FRONT_ACTIVATION_H
@@ -29,14 +29,15 @@ struct activation {
 };
 
 /*
- * Reads LISTEN_PID, LISTEN_FDS and LISTEN_FDNAMES and takes them out of the environment, whoever they were meant for. The
- * descriptors become close-on-exec and non-blocking. What isn't a listening stream socket is closed, with a warning.
+ * Reads LISTEN_PID, LISTEN_FDS and LISTEN_FDNAMES and takes them out of the environment, whoever they were meant
+ * for. The descriptors become close-on-exec and non-blocking. What isn't a listening stream socket is closed, with
+ * a warning.
  */
 void activation_take(struct activation *activation);
 
 /*
- * A descriptor that listens on address, for the caller to own: a duplicate of a lent one (the address may leave the policy
- * file and come back), or one of our own itself. -1: none is bound to it.
+ * A descriptor that listens on address, for the caller to own: a duplicate of a lent one (the address may leave the
+ * policy file and come back), or one of our own itself. -1: none is bound to it.
  */
 int activation_find(struct activation *activation, const struct listen_address *address, bool *is_lent);
 

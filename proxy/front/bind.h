@@ -9,10 +9,10 @@
 #include "../../config/policy.h"
 
 /*
- * A socket that listens on address: non-blocking, close-on-exec, SO_REUSEADDR, IPV6_V6ONLY, TCP_NODELAY (which accepted
- * sockets inherit), backlog SOMAXCONN. A unix socket's file that no process listens on any more is replaced.
- * -1: error says why in one line, errno too. shares_port: another socket of this process may listen on the same port (see
- * bind_share_port), which is about to be closed.
+ * A socket that listens on address: non-blocking, close-on-exec, SO_REUSEADDR, IPV6_V6ONLY, TCP_NODELAY (which
+ * accepted sockets inherit), backlog SOMAXCONN. A unix socket's file that no process listens on any more is
+ * replaced. -1: error says why in one line, errno too. shares_port: another socket of this process may listen on
+ * the same port (see bind_share_port), which is about to be closed.
  */
 int bind_listening(const struct listen_address *address, bool shares_port, char *error, size_t error_capacity);
 

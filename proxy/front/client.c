@@ -24,8 +24,8 @@ static bool may_keep_alive(const struct client *client)
 	const struct wire *wire = client->wire;
 	const struct request *request = &wire->message->request;
 	/*
-	 * Answered before its body is here: at the end of the answer the rest is still under way, or, if it waits to be told to
-	 * go on, may never come. Where the next request would start is unknown.
+	 * Answered before its body is here: at the end of the answer the rest is still under way, or, if it waits
+	 * to be told to go on, may never come. Where the next request would start is unknown.
 	 */
 	return request->is_keep_alive && !wire->front->room->is_draining && !wire->is_closing_soon && wire->is_request_complete;
 }

@@ -51,7 +51,8 @@ bool destination_is_own_address(const struct wire *wire, const char *host, uint1
 	return wire->listener->port != 0 && port == wire->listener->port && (is_loopback(host) || is_local_end(wire, host));
 }
 
-/* The path that is sent: origin form, with "/" where the client's URL has none (RFC 9112 3.2.1), "*" for the whole server. */
+/* The path that is sent: origin form, with "/" where the client's URL has none (RFC 9112 3.2.1), "*" for the
+ * whole server. */
 static struct slice path_to_send(struct client *client, const struct request *request)
 {
 	const struct target *target = &request->target;

@@ -1,4 +1,5 @@
-/* Whom a request is for: from its target, from the local port it came in on, or from the tunnel that it came through. */
+/* Whom a request is for: from its target, from the local port it came in on, or from the tunnel that it came
+ * through. */
 #ifndef EVENKEEL_FRONT_DESTINATION_H
 #define EVENKEEL_FRONT_DESTINATION_H
 

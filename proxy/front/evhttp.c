@@ -1,8 +1,8 @@
 /*
- * The wire's dealings with evhttp. evhttp accepts, keeps a connection object, makes a request object for each head that
- * we hand it and dispatches it. It never sees a client's bytes: the head it gets is of our own making, without framing, so
- * that what it believes about messages, proxies and closing has no say. It never reads or writes the socket either:
- * its bufferevent has no descriptor any more.
+ * The wire's dealings with evhttp. evhttp accepts, keeps a connection object, makes a request object for each head
+ * that we hand it and dispatches it. It never sees a client's bytes: the head it gets is of our own making, without
+ * framing, so that what it believes about messages, proxies and closing has no say. It never reads or writes the
+ * socket either: its bufferevent has no descriptor any more.
  */
 #include <event2/buffer.h>
 #include <event2/bufferevent.h>
@@ -12,9 +12,9 @@
 #include "wire.h"
 
 /*
- * Until the wire takes the descriptor, evhttp's bufferevent must not read from it. A bufferevent whose input is at its high
- * watermark doesn't even watch its descriptor, so it comes with one byte in it: the beginning of a request line without
- * an end, which evhttp waits with.
+ * Until the wire takes the descriptor, evhttp's bufferevent must not read from it. A bufferevent whose input is at
+ * its high watermark doesn't even watch its descriptor, so it comes with one byte in it: the beginning of a request
+ * line without an end, which evhttp waits with.
  */
 #define STOPPER_BYTES 1
 
@@ -101,7 +101,8 @@ void wire_release_evhttp(struct wire *wire)
 		evhttp_connection_set_closecb(connection, NULL, NULL);
 		evhttp_connection_free(connection);
 	} else if (wire->n_requests == 0) {
-		/* It has shown us no request yet, so this is the way to make it drop the connection; harmless when it has. */
+		/* It has shown us no request yet, so this is the way to make it drop the connection; harmless
+		 * when it has. */
 		bufferevent_trigger_event(bev, BEV_EVENT_EOF | BEV_EVENT_READING, 0);
 	}
 	bufferevent_decref(bev);

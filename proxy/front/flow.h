@@ -1,6 +1,6 @@
 /*
- * One way of a tunnel: bytes from one stream to another, bounded, in order. Between two plain sockets, once the flow is a
- * busy one, they go through a pipe inside the kernel (splice) and are never copied here.
+ * One way of a tunnel: bytes from one stream to another, bounded, in order. Between two plain sockets, once the
+ * flow is a busy one, they go through a pipe inside the kernel (splice) and are never copied here.
  */
 #ifndef EVENKEEL_FRONT_FLOW_H
 #define EVENKEEL_FRONT_FLOW_H

@@ -1,8 +1,9 @@
 /*
  * The front room: everything that faces clients. The only room that knows evhttp.
  *
- * evhttp binds (through a socket we bound), accepts, makes the request object and dispatches it to our callback; the wire
- * (wire.c) owns the descriptor, parses strictly with http/request before evhttp sees anything, and writes every byte that goes out.
+ * evhttp binds (through a socket we bound), accepts, makes the request object and dispatches it to our callback;
+ * the wire (wire.c) owns the descriptor, parses strictly with http/request before evhttp sees anything, and writes
+ * every byte that goes out.
  */
 #ifndef EVENKEEL_FRONT_FRONT_H
 #define EVENKEEL_FRONT_FRONT_H
@@ -42,7 +43,8 @@ void front_stop_taking(struct front *front);
  * that is idle is served one more request, answered with Connection: close: its client may be sending it right now.
  */
 void front_hand_over(struct front *front);
-/* The listening sockets for such a process; borrowed. Names for LISTEN_FDNAMES: borrowed or static. Returns how many. */
+/* The listening sockets for such a process; borrowed. Names for LISTEN_FDNAMES: borrowed or static. Returns how
+ * many. */
 size_t front_sockets(const struct front *front, int *fds, const char **names, size_t capacity);
 void front_cut(struct front *front); /* drain timeout: tunnels and what is left of client connections are closed; counted in room->n_cut */
 void front_log_origins(struct front *front); /* what /upstreams tells, a log line "origin" for each (admin_log.c) */

@@ -88,8 +88,8 @@ void refuse_request(struct wire *wire, struct slice request_id, struct slice url
 }
 
 /*
- * What was read of the request line so far, for the log and for HEAD. The reader only makes the slices good at the end of
- * the head, since the bytes move until then: their lengths say where they are.
+ * What was read of the request line so far, for the log and for HEAD. The reader only makes the slices good at the
+ * end of the head, since the bytes move until then: their lengths say where they are.
  */
 static void settle_request_line(struct request *request)
 {

@@ -1,6 +1,6 @@
 /*
- * A pipe through which bytes go from one plain socket to another inside the kernel (splice(2)), never copied here. There
- * are at most SPLICE_MAX_PIPES in the process, since each is two descriptors; who gets none copies.
+ * A pipe through which bytes go from one plain socket to another inside the kernel (splice(2)), never copied here.
+ * There are at most SPLICE_MAX_PIPES in the process, since each is two descriptors; who gets none copies.
  */
 #ifndef EVENKEEL_FRONT_SPLICE_PIPE_H
 #define EVENKEEL_FRONT_SPLICE_PIPE_H
@@ -35,10 +35,12 @@ void splice_pipe_close(struct splice_pipe *pipe); /* idempotent; what is inside 
 /* From fd, at most max bytes. As stream_read: bytes, STREAM_EOF, STREAM_AGAIN, STREAM_ERROR; or SPLICE_IMPOSSIBLE. */
 ssize_t splice_pipe_fill(struct splice_pipe *pipe, int fd, size_t max);
 
-/* Into fd, until empty. 1: empty, 0: fd takes no more now, -1: failed, SPLICE_IMPOSSIBLE. *n_moved grows by what went out. */
+/* Into fd, until empty. 1: empty, 0: fd takes no more now, -1: failed, SPLICE_IMPOSSIBLE. *n_moved grows by what
+ * went out. */
 int splice_pipe_drain(struct splice_pipe *pipe, int fd, uint64_t *n_moved);
 
-/* Appends what is inside to a buffer, since fd turned out to take nothing from a pipe, and closes it. False: it can't be read. */
+/* Appends what is inside to a buffer, since fd turned out to take nothing from a pipe, and closes it. False: it
+ * can't be read. */
 bool splice_pipe_empty(struct splice_pipe *pipe, struct buffer *into);
 
 #endif

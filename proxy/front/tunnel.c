@@ -150,8 +150,8 @@ static const struct lease_ops origin_ops = { .on_readable = on_origin_readable, 
 /* ---- limits ---- */
 
 /*
- * POLLHUP says that both ways have ended, which is no reset when our own has: what the peer sent before its end may still
- * wait to be read.
+ * POLLHUP says that both ways have ended, which is no reset when our own has: what the peer sent before its end may
+ * still wait to be read.
  */
 static bool is_reset(const struct stream *stream, bool has_our_end)
 {

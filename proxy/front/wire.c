@@ -223,7 +223,8 @@ void wire_end_request(struct wire *wire, bool must_close, bool is_reset)
 		return;
 	wire_set_user(wire, NULL, NULL);
 	free_message(wire);
-	/* After a hand-over, what the reply's head promised before it holds: the client may be sending its next request. */
+	/* After a hand-over, what the reply's head promised before it holds: the client may be sending its next
+	 * request. */
 	must_close |= wire->must_close || (wire->is_closing_soon && !wire->front->is_handed_over);
 	if (wire->is_gone || is_reset)
 		wire_close(wire, is_reset);

@@ -1,12 +1,13 @@
 /*
- * One client connection. evhttp accepted it and keeps its connection and request objects; the wire has the descriptor:
- * it alone reads, parses (http/request), writes, times out and closes.
+ * One client connection. evhttp accepted it and keeps its connection and request objects; the wire has the
+ * descriptor: it alone reads, parses (http/request), writes, times out and closes.
  *
  *   IDLE -> HEAD -> BUSY -> IDLE | LINGERING | TUNNEL -> CLOSED
  *
  * A complete and valid head makes the wire hand a minimal head of its own making to evhttp, which makes the request
- * object and dispatches it: to admit.c (proxy and upstream roles) or to admin.c. Whoever takes the request is the wire's user
- * until wire_end_request. Calls of the user into the wire never call back: what has to be told comes from the loop.
+ * object and dispatches it: to admit.c (proxy and upstream roles) or to admin.c. Whoever takes the request is the
+ * wire's user until wire_end_request. Calls of the user into the wire never call back: what has to be told comes
+ * from the loop.
  */
 #ifndef EVENKEEL_FRONT_WIRE_H
 #define EVENKEEL_FRONT_WIRE_H

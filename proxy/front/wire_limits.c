@@ -45,7 +45,8 @@ void wire_rearm(struct wire *wire)
 		break;
 	case WIRE_BUSY:
 		due = due_while_busy(wire, rule, clock_now());
-		/* Most requests need no timer: leaving the old one alone is cheaper, it finds nothing to do if it wakes. */
+		/* Most requests need no timer: leaving the old one alone is cheaper, it finds nothing to do if
+		 * it wakes. */
 		if (mono_is_never(due))
 			return;
 		break;

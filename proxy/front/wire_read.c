@@ -110,7 +110,8 @@ static bool may_take(const struct wire *wire)
 	case WIRE_BUSY:
 		if (wire->is_request_complete || wire->is_gone)
 			return false;
-		/* A pause holds back bytes, not the news that there are no more of them: no byte would come to bring it later. */
+		/* A pause holds back bytes, not the news that there are no more of them: no byte would come to
+		 * bring it later. */
 		return !wire->is_body_paused || request_reader_is_end_due(&wire->message->reader);
 	case WIRE_ACCEPTED:
 	case WIRE_LINGERING:

@@ -59,7 +59,8 @@ bool wire_write_body(struct wire *wire, struct slice prefix, struct slice data, 
 	return false;
 }
 
-/* The client's socket takes nothing from a pipe: what is inside goes before `output`, and nothing enters it any more. */
+/* The client's socket takes nothing from a pipe: what is inside goes before `output`, and nothing enters it any
+ * more. */
 static bool give_up_pipe(struct wire *wire)
 {
 	struct buffer all = { 0 };

@@ -197,8 +197,9 @@ static void on_connected(void *owner, struct connected *connected)
 }
 
 /*
- * No host is taken for an address in one of the spellings of old (2852039166, 0xa9.0xfe.43518, 0251.0376.0251.0376). One
- * that stands for a denied address is called denied all the same, so that whoever tries it is told, counted and logged so.
+ * No host is taken for an address in one of the spellings of old (2852039166, 0xa9.0xfe.43518,
+ * 0251.0376.0251.0376). One that stands for a denied address is called denied all the same, so that whoever tries
+ * it is told, counted and logged so.
  */
 static bool stands_for_denied(const struct dial *dial)
 {

@@ -6,8 +6,8 @@
 
 /*
  * All addresses that the file at path gives to name (ASCII case ignored), in the file's order; returns how many, at
- * most max. 0 as well when the file can't be read. Reads the file each time: it is small, and whoever changes it expects
- * that.
+ * most max. 0 as well when the file can't be read. Reads the file each time: it is small, and whoever changes it
+ * expects that.
  */
 size_t hosts_find(const char *path, const char *name, struct address *out, size_t max);
 

@@ -97,7 +97,8 @@ void loop_run(struct loop *loop)
 	while (!loop->is_stopped) {
 		bool has_work = !list_is_empty(&loop->deferred);
 		loop->turn++;
-		/* NONBLOCK alone would go round for as long as any socket is ready, and the safe point would never come. */
+		/* NONBLOCK alone would go round for as long as any socket is ready, and the safe point would
+		 * never come. */
 		int result = event_base_loop(loop->base, has_work ? EVLOOP_ONCE | EVLOOP_NONBLOCK : EVLOOP_ONCE);
 		CHECK(result >= 0);
 		run_deferred(loop);

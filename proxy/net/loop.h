@@ -44,7 +44,8 @@ static inline void deferred_init(struct deferred *item, deferred_fn run)
 	list_init(&item->link);
 	item->run = run;
 }
-/* Calls item->run at the safe point of this turn. Idempotent while it waits. Items deferred by deferred items run too. */
+/* Calls item->run at the safe point of this turn. Idempotent while it waits. Items deferred by deferred items
+ * run too. */
 void loop_defer(struct loop *loop, struct deferred *item);
 static inline void deferred_cancel(struct deferred *item) { list_remove(&item->link); }
 

@@ -7,7 +7,8 @@
 
 #include "resolve.h"
 
-/* name: lower case. True: it is one, *status is RESOLVE_OK or RESOLVE_NO_NAME, and *addresses the caller's reference or NULL. */
+/* name: lower case. True: it is one, *status is RESOLVE_OK or RESOLVE_NO_NAME, and *addresses the caller's
+ * reference or NULL. */
 bool special_name_find(const char *name, enum resolve_status *status, struct address_list **addresses);
 
 #endif

@@ -82,9 +82,9 @@ struct registry *registry_new(struct loop *loop, struct resolver *resolver);
 void registry_free(struct registry **registry);
 
 /*
- * Get or make, with one reference for the caller. host: lower case, copied; port: the one to dial; upstream is borrowed
- * for the call only. NULL: *refused is TLS_FAILURE when the TLS files can't be read (error says which), MAX_PENDING when
- * REGISTRY_MAX_ORIGINS are busy.
+ * Get or make, with one reference for the caller. host: lower case, copied; port: the one to dial; upstream is
+ * borrowed for the call only. NULL: *refused is TLS_FAILURE when the TLS files can't be read (error says which),
+ * MAX_PENDING when REGISTRY_MAX_ORIGINS are busy.
  */
 struct origin *registry_get(struct registry *registry, const struct upstream_def *upstream, bool is_tls,
 			    const char *host, uint16_t port, enum outcome *refused, char *error, size_t error_capacity);

@@ -28,7 +28,8 @@ struct lease_order { /* borrowed until the lease ends */
 };
 
 struct lease_ops {
-	/* State or dial phase changed (QUEUED -> CONNECTING; resolving -> connecting -> securing). NULL: no interest. */
+	/* State or dial phase changed (QUEUED -> CONNECTING; resolving -> connecting -> securing). NULL: no
+	 * interest. */
 	void (*on_progress)(void *owner);
 	void (*on_ready)(void *owner);    /* HELD */
 	/* Already NONE, all given back. detail: what failed, with the address; valid during the call. */

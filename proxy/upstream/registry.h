@@ -39,8 +39,8 @@ void registry_note_unused(struct origin *origin); /* the last user left */
 /* tls_cache.c: the context of an upstream's TLS rule, read once between two reloads. Borrowed; NULL: error says why. */
 struct tls_context *tls_cache_get(struct registry *registry, const struct upstream_def *upstream, char *error,
 				  size_t error_capacity);
-/* Reads now what is sure to be needed: what lies in the files later counts only after the next reload, and no request has
- * to wait for the reading. What can't be read is told to those who ask for it. */
+/* Reads now what is sure to be needed: what lies in the files later counts only after the next reload, and no
+ * request has to wait for the reading. What can't be read is told to those who ask for it. */
 void tls_cache_fill(struct registry *registry, const struct config *config);
 void tls_cache_clear(struct registry *registry); /* what is found in files may differ from now on */
 

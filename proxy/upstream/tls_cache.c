@@ -1,4 +1,5 @@
-/* TLS contexts by upstream: files are read at a start or reload, or at the first need after it, not for every origin. */
+/* TLS contexts by upstream: files are read at a start or reload, or at the first need after it, not for every
+ * origin. */
 #include <stdlib.h>
 
 #include "../base/check.h"
