@@ -187,10 +187,10 @@ def test_connect_is_retried_on_dns_failure(proxy, dns, origin):
 
 def test_connect_is_retried_until_the_port_opens_and_never_after_the_200(proxy, makers):
     port = free_port()
-    box = []
+    box, established = [], threading.Event()
 
-    def open_late():
-        box.append(makers.add(Origin(on_connection=lambda conn: conn.reset(), port=port)))
+    def open_late():  # a reset before the proxy has looked is still a failed connect
+        box.append(makers.add(Origin(on_connection=lambda conn: (established.wait(5), conn.reset()), port=port)))
     timer = threading.Timer(0.15, open_late)
     timer.start()
     p = proxy(egress=OPEN, defaults={"retry": {"max_attempts": 8, "backoff": {"base": "60ms", "max": "60ms"}}})
@@ -199,6 +199,7 @@ def test_connect_is_retried_until_the_port_opens_and_never_after_the_200(proxy, 
         r = c.response("CONNECT")
         timer.join()
         assert r.status == 200 and r.attempts >= 2
+        established.set()
         assert c.closed(1)
     time.sleep(0.15)
     assert box[0].k == 1, "a tunnel that breaks isn't dialled again"
