@@ -139,6 +139,7 @@ static bool replace_stale(struct exchange *exchange, enum outcome outcome)
 	exchange->has_replaced_stale = true;
 	exchange->wants_fresh = true;
 	exchange->n_attempts--;
+	exchange->is_rate_taken = true; /* its place in the rate is paid for */
 	trying_start(exchange);
 	return true;
 }

@@ -658,6 +658,16 @@ def test_breaker_opens_and_closes(proxy, origin):
         ("closed", "open", "default", u.port), ("open", "half_open", "default", u.port), ("half_open", "closed", "default", u.port)]
 
 
+def test_a_stale_connection_is_replaced_within_the_same_place_of_the_rate(proxy, origin):
+    u = origin(reply(200), rst(), reply(200, b"fresh"))
+    p = proxy(defaults={"rate_limit": {"per_second": 0.2, "burst": 2}})
+    with p.client() as c:
+        assert c.get(u.url()).status == 200
+        r = c.get(u.url())
+        assert (r.status, r.body, r.header("Evenkeel-Attempts")) == (200, b"fresh", "1") and u.n == 3
+    assert p.metric("evenkeel_pool_rejected_total", reason="rate_limit") == 0
+
+
 def test_rate_limit_waits_then_refuses(proxy, origin):
     u = origin(reply(200))
     p = proxy(defaults={"rate_limit": {"per_second": 10, "burst": 1}, "timeouts": {"pool_wait": "250ms"}})
