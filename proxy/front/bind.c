@@ -32,7 +32,8 @@ static const char *mend_for(int number)
 {
 	switch (number) {
 	case EADDRINUSE:
-		return " (another process listens there: stop it, or choose another address)";
+		return " (another process listens there: stop it, or choose another address by listen or admin in the "
+		       "policy file, --listen or --admin)";
 	case EACCES:
 		return " (ports below 1024 need CAP_NET_BIND_SERVICE; a unix socket needs a writable folder)";
 	case EADDRNOTAVAIL:

@@ -52,8 +52,9 @@ origin=$(sed -n 's/^flaky origin on //p' "$folder/origin.log")
 
 listen=${DEMO_LISTEN:-127.0.0.1:3128}
 admin=${DEMO_ADMIN:-127.0.0.1:9128}
-is_free "$listen" || listen=127.0.0.1:0
-is_free "$admin" || admin=127.0.0.1:0
+taken=''
+is_free "$listen" || taken+=" $listen" listen=127.0.0.1:0
+is_free "$admin" || taken+=" $admin" admin=127.0.0.1:0
 log=$folder/evenkeel.log
 "$program" run --listen "$listen" --admin "$admin" 2>"$log" &
 proxy_pid=$!
@@ -68,6 +69,9 @@ address() {
 proxy=http://$(address proxy)
 admin=http://$(address admin)
 
+for place in $taken; do
+	echo "$place is taken, another process listens there: a free port is used in its place."
+done
 printf '%s\n' "An origin that fails on purpose is on $origin." \
 	"Evenkeel is on $proxy with its built-in defaults, its admin port on $admin."
 
