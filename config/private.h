@@ -62,5 +62,7 @@ void apply_built_in(struct config *config, unsigned scope, void *owner);
 void validate_config(const struct config *config, struct fault_list *faults);
 void validate_routes(const struct config *config, struct fault_list *faults);
 void validate_limits(const struct config *config, struct fault_list *faults);
+/* The name of a method in small letters is another method, hardly meant: the one in capitals, or NULL. */
+const char *method_meant(const char *method);
 
 #endif

@@ -179,8 +179,11 @@ static void judge_methods(const struct judge *judge)
 	struct spot spot = spot_of(judge, "retry.methods");
 
 	for (size_t i = 0; is_own(judge, "retry.methods") && i < methods->n; i++) {
-		const char *method = methods->items[i];
+		const char *method = methods->items[i], *meant = method_meant(method);
 
+		if (meant)
+			fault_add(judge->faults, FAULT_WARNING, (struct place){spot.line, spot.column, 0},
+				"retry.methods: %s is not %s: methods are case-sensitive", fault_quote(method), meant);
 		if (!strcmp(method, "POST") || !strcmp(method, "PATCH"))
 			fault_add(judge->faults, FAULT_WARNING, (struct place){spot.line, spot.column, 0},
 				"retry.methods: %s is not idempotent, a retry may do its work twice; "

@@ -103,19 +103,28 @@ static void check_empty(
 			"%s is empty: leave it out to match any", path);
 }
 
-/* The name of a method in small letters is another method; it is hardly meant. */
-static void check_case(const struct config *config, struct fault_list *faults, const struct route *route)
+const char *method_meant(const char *method)
 {
 	static const char *const known[] = {"GET", "HEAD", "POST", "PUT", "DELETE", "PATCH", "OPTIONS", "TRACE"};
+
+	for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++)
+		if (!strcasecmp(method, known[i]))
+			return strcmp(method, known[i]) != 0 ? known[i] : NULL;
+	return NULL;
+}
+
+static void check_case(const struct config *config, struct fault_list *faults, const struct route *route)
+{
 	struct spot spot = origins_find(config, route)->spots[key_index(key_find("match.methods", KEY_ROUTE))];
 
-	for (size_t i = 0; i < route->methods.n; i++)
-		for (size_t j = 0; j < sizeof(known) / sizeof(known[0]); j++)
-			if (!strcasecmp(route->methods.items[i], known[j]) &&
-				strcmp(route->methods.items[i], known[j]) != 0)
-				fault_add(faults, FAULT_WARNING, (struct place){spot.line, spot.column, 0},
-					"match.methods: %s is not %s: methods are case-sensitive",
-					fault_quote(route->methods.items[i]), known[j]);
+	for (size_t i = 0; i < route->methods.n; i++) {
+		const char *meant = method_meant(route->methods.items[i]);
+
+		if (meant)
+			fault_add(faults, FAULT_WARNING, (struct place){spot.line, spot.column, 0},
+				"match.methods: %s is not %s: methods are case-sensitive",
+				fault_quote(route->methods.items[i]), meant);
+	}
 }
 
 void validate_routes(const struct config *config, struct fault_list *faults)
