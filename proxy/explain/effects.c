@@ -141,10 +141,17 @@ static void note_tunnel(const struct explanation *explanation, const struct note
 static void note_retries(const struct explanation *explanation, const struct notes *notes)
 {
 	const struct retry_rule *rule = &explanation->match.policy->retry;
+	const struct timeouts *timeouts = &explanation->match.policy->timeouts;
 
-	if (explanation->kind != EXPLAINED_REQUEST || explanation->timeline.max_attempts < 2 ||
-		is_repeatable_method(explanation))
+	if (explanation->kind != EXPLAINED_REQUEST || explanation->timeline.max_attempts < 2)
 		return;
+	if (is_repeatable_method(explanation)) {
+		if (timeouts->attempt_ms >= 0 && !is_overtaken(timeouts->attempt_ms, timeouts->total_ms) &&
+			!is_retried(explanation, OUTCOME_ATTEMPT_TIMEOUT))
+			note(notes, "attempt_timeout is not in retry.on: an attempt that timeouts.attempt cuts is the last "
+				    "one. The timeline is of attempts that fail otherwise just before that.");
+		return;
+	}
 	if (rule->idempotency_key)
 		note(notes,
 			"%.*s is not in retry.methods: once a byte of it was sent, it is repeated only when it bears "

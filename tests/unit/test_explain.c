@@ -193,6 +193,8 @@ static void special_cases(void **state)
 	expect_part("defaults: {override: any}", "GET", "http://h.test/", "\nnote: override is any: ");
 	expect_part("defaults: {retry: {idempotency_key: off}}", "POST", "http://h.test/",
 		"\nnote: POST is not in retry.methods: once a byte of it was sent, it is never repeated.\n");
+	expect_part("defaults: {retry: {on: [reset]}}", "GET", "http://h.test/",
+		"\nnote: attempt_timeout is not in retry.on: an attempt that timeouts.attempt cuts is the last one. ");
 	expect_part("defaults: {timeouts: {connect: 10s, pool_wait: 40s}}", "GET", "http://h.test/",
 		"\n  timeouts.connect          10s    TCP connect, each address tried: timeouts.attempt comes first\n");
 	expect_part("defaults: {timeouts: {connect: 10s, pool_wait: 40s}}", "GET", "http://h.test/",
