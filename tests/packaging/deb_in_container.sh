@@ -36,14 +36,16 @@ dpkg -L evenkeel | grep -q '/man8/evenkeel.8.gz$' || fail "no manual"
 dpkg -L evenkeel | grep -q '/man5/evenkeel-policies.5.gz$' || fail "no manual of the policies"
 dpkg -L evenkeel | grep -q '/examples/policies.example.yaml$' || fail "no example"
 
-# As the unit starts it.
-setpriv --reuid=evenkeel --regid=evenkeel --clear-groups evenkeel run -c /etc/evenkeel/policies.yaml 2>/tmp/log &
+# As the unit starts it, but for the ports: the host's network is in here too, and something may use the built-in ones.
+admin=127.0.0.1:29128
+setpriv --reuid=evenkeel --regid=evenkeel --clear-groups \
+	evenkeel run -c /etc/evenkeel/policies.yaml --listen 127.0.0.1:0 --admin "$admin" 2>/tmp/log &
 pid=$!
 for _ in $(seq 50); do
-	evenkeel health --ready 2>/dev/null && break
+	evenkeel health --ready --admin "$admin" 2>/dev/null && break
 	sleep 0.1
 done
-evenkeel health --ready || fail "doesn't run: $(cat /tmp/log)"
+evenkeel health --ready --admin "$admin" && kill -0 "$pid" || fail "doesn't run: $(cat /tmp/log)"
 kill "$pid"
 wait "$pid" || fail "stopped with code $?"
 
