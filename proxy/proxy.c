@@ -120,7 +120,7 @@ static bool load_first(struct proxy *proxy, char *error, size_t error_capacity)
 		proxy->tls_identities = proxy_check_tls(proxy->config, &faults);
 	if (!proxy->tls_identities) {
 		check_print(stderr, &faults, false);
-		snprintf(error, error_capacity, "%s: %zu fault%s (evenkeel check shows them)", proxy->options->config_path,
+		snprintf(error, error_capacity, "%s: %zu fault%s, told above", proxy->options->config_path,
 			 faults.n_errors, faults.n_errors == 1 ? "" : "s");
 	} else {
 		proxy_apply_options(proxy, proxy->config);
