@@ -48,18 +48,24 @@ void access_record(const struct access_facts *facts)
 	log_end(&line);
 }
 
+static void put_hex(char *out, uint64_t value, int n_digits)
+{
+	while (n_digits-- > 0) {
+		out[n_digits] = "0123456789abcdef"[value & 15];
+		value >>= 4;
+	}
+}
+
 /* RFC 9562 5.7: 48 bits of milliseconds, version, 12 random bits, variant, 62 random bits. */
 void access_make_id(char out[static 37], int64_t now_wall_ms, struct rng *rng)
 {
-	static const char digits[] = "0123456789abcdef";
 	uint64_t high = ((uint64_t)now_wall_ms << 16) | 0x7000 | (rng_u64(rng) >> 52);
 	uint64_t low = (rng_u64(rng) >> 2) | (2ULL << 62);
-	char *at = out;
-	for (int i = 0; i < 32; i++) {
-		uint64_t half = i < 16 ? high : low;
-		*at++ = digits[(half >> (60 - 4 * (i % 16))) & 15];
-		if (i == 7 || i == 11 || i == 15 || i == 19)
-			*at++ = '-';
-	}
-	*at = '\0';
+	put_hex(out, high >> 32, 8);
+	put_hex(out + 9, high >> 16, 4);
+	put_hex(out + 14, high, 4);
+	put_hex(out + 19, low >> 48, 4);
+	put_hex(out + 24, low, 12);
+	out[8] = out[13] = out[18] = out[23] = '-';
+	out[36] = '\0';
 }

@@ -5,8 +5,11 @@
 #include <stdlib.h>
 
 #include "../base/check.h"
+#include "../base/spare.h"
 #include "refuse.h"
 #include "tunnel.h"
+
+static struct spare spare_clients = SPARE_OF(struct client);
 
 static struct client *client_of(struct downstream *downstream)
 {
@@ -217,7 +220,8 @@ static const struct wire_user_ops user_ops = {
 
 struct client *client_new(struct wire *wire)
 {
-	struct client *client = xcalloc(1, sizeof(*client));
+	struct client *client = spare_take(&spare_clients);
+	*client = (struct client){ 0 };
 	client->downstream.ops = &ops;
 	client->wire = wire;
 	client->front_loop = wire->front->loop;
@@ -244,7 +248,7 @@ void client_discard(struct client **client)
 	config_unref(&gone->config);
 	for (size_t i = 0; i < gone->n_owned; i++)
 		free(gone->owned[i]);
-	free(gone);
+	spare_give(&spare_clients, gone);
 }
 
 struct slice client_keep_printf(struct client *client, const char *format, ...)

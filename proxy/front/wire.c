@@ -7,6 +7,7 @@
 
 #include "../base/check.h"
 #include "../base/clock.h"
+#include "../base/spare.h"
 #include "tunnel.h"
 
 /* Each state may be left for these. */
@@ -27,12 +28,19 @@ void wire_enter(struct wire *wire, enum wire_state state)
 	wire->state = state;
 }
 
+static struct spare spare_messages = SPARE_OF(struct wire_message);
+
+struct wire_message *wire_new_message(void)
+{
+	return spare_take(&spare_messages);
+}
+
 static void free_message_late(struct deferred *item)
 {
 	struct wire_message *message = LIST_ENTRY_OF(item, struct wire_message, free_late);
 	request_reader_clear(&message->reader);
 	request_clear(&message->request);
-	free(message);
+	spare_give(&spare_messages, message);
 }
 
 static void free_message(struct wire *wire)

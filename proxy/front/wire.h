@@ -119,6 +119,7 @@ void wire_free(struct wire *wire);                 /* CLOSED: what the safe poin
 void wire_close_when_idle(struct wire *wire);
 void wire_enter_tunnel(struct wire *wire, void *tunnel); /* the caller sets the stream's owner; input and output stay here */
 void wire_do_later(struct wire *wire);
+struct wire_message *wire_new_message(void); /* not initialised */
 void wire_name_client(struct wire *wire, const struct sockaddr *peer); /* NULL: asks the kernel; once */
 
 /* wire_limits.c */

@@ -10,7 +10,7 @@
 
 static void begin_message(struct wire *wire)
 {
-	struct wire_message *message = xmalloc(sizeof(*message));
+	struct wire_message *message = wire_new_message();
 	request_init(&message->request);
 	request_reader_init(&message->reader, &message->request,
 			    (size_t)front_config(wire->front)->global.limits.header_bytes);
