@@ -92,8 +92,7 @@ static void at_eof(struct attempt *attempt, ssize_t n)
 	if (n == STREAM_ERROR) {
 		if (ended_by_alert(attempt))
 			return;
-		broke(attempt, attempt->state == ATTEMPT_READING_BODY ? "the connection was reset in the middle of the body"
-								      : "the connection was reset");
+		broke(attempt, "the origin reset the connection");
 		return;
 	}
 	if (response_reader_eof(&attempt->reader, n == STREAM_EOF) == READ_END) {
@@ -101,7 +100,7 @@ static void at_eof(struct attempt *attempt, ssize_t n)
 		attempt_end(attempt, OUTCOME_RESPONSE, "", false);
 		return;
 	}
-	broke(attempt, n == STREAM_TRUNCATED ? "TLS ended without close_notify" : "the connection was closed early");
+	broke(attempt, n == STREAM_TRUNCATED ? "TLS ended without close_notify" : "the origin ended its side");
 }
 
 static void note_read(struct attempt *attempt, struct mono now)
