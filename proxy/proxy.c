@@ -10,6 +10,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/version.h"
+#include "front/splice_pipe.h"
 
 /* ---- what the front asks ---- */
 
@@ -91,7 +92,7 @@ static void raise_descriptor_limit(const struct config *config)
 	const struct global_limits *limits = &config->global.limits;
 	if (limits->client_connections < 0 || limits->upstream_connections < 0)
 		return;
-	int64_t wanted = limits->client_connections + limits->upstream_connections + 64;
+	int64_t wanted = limits->client_connections + limits->upstream_connections + 2 * SPLICE_MAX_PIPES + 64;
 	if (limit.rlim_cur != RLIM_INFINITY && (int64_t)limit.rlim_cur < wanted)
 		log_message(LOG_WARN, "limits",
 			    "the process may open %lld descriptors, but client_connections + upstream_connections want %lld: "

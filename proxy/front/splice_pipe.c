@@ -2,16 +2,26 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "../net/stream.h"
 
 static size_t n_pipes;
 
+/* Without a pipe bytes are copied, without a descriptor a client isn't served: so pipes leave most of them alone. */
+static size_t most_pipes(void)
+{
+	struct rlimit limit;
+	if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur / (2 * SPLICE_DESCRIPTORS_SHARE) >= SPLICE_MAX_PIPES)
+		return SPLICE_MAX_PIPES;
+	return (size_t)limit.rlim_cur / (2 * SPLICE_DESCRIPTORS_SHARE);
+}
+
 bool splice_pipe_open(struct splice_pipe *pipe)
 {
 	int ends[2];
-	if (n_pipes >= SPLICE_MAX_PIPES || pipe2(ends, O_NONBLOCK | O_CLOEXEC) != 0)
+	if (n_pipes >= most_pipes() || pipe2(ends, O_NONBLOCK | O_CLOEXEC) != 0)
 		return false;
 	n_pipes++;
 	*pipe = (struct splice_pipe){ ends[0], ends[1], 0 };

@@ -1,6 +1,7 @@
 /*
  * A pipe through which bytes go from one plain socket to another inside the kernel (splice(2)), never copied here.
- * There are at most SPLICE_MAX_PIPES in the process, since each is two descriptors; who gets none copies.
+ * Each is two descriptors: there are at most SPLICE_MAX_PIPES in the process, and they take no more than one in
+ * SPLICE_DESCRIPTORS_SHARE of the descriptors it may open; who gets none copies.
  */
 #ifndef EVENKEEL_FRONT_SPLICE_PIPE_H
 #define EVENKEEL_FRONT_SPLICE_PIPE_H
@@ -13,6 +14,7 @@
 #include "../base/buffer.h"
 
 #define SPLICE_MAX_PIPES 256
+#define SPLICE_DESCRIPTORS_SHARE 8
 #define SPLICE_PIPE_BYTES (64 * 1024) /* what the kernel gives a pipe unless asked for more */
 
 #define SPLICE_IMPOSSIBLE (-4) /* these descriptors can't be spliced: nothing was moved */

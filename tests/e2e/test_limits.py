@@ -107,6 +107,27 @@ def test_descriptors_run_out_without_harm(proxy, origin):
         assert p.get(u.url()).body == b"x"
 
 
+def test_large_bodies_leave_descriptors_for_others(proxy, origin):
+    """Each could have a pipe as well: with one each, nothing would be left for a fifth client."""
+    import resource
+
+    def large(x):
+        x.send(b"HTTP/1.1 200 OK\r\nContent-Length: 1000000\r\n\r\n" + b"a" * 300000)
+        x.hold()
+    u, other = origin(large), origin(reply(200, b"x"))
+    p = proxy()
+    n = p.fds() + 4 * 4
+    resource.prlimit(p.pid, resource.RLIMIT_NOFILE, (n, n))
+    clients = [p.client() for _ in range(4)]
+    for c in clients:
+        c.request("GET", u.url())
+        assert c.exactly(300000, None)
+    with took(0, 1):
+        assert p.get(other.url()).body == b"x"
+    for c in clients:
+        c.close()
+
+
 def test_busy_loop_does_not_spin(proxy, origin):
     u = origin(hold())
     p = proxy()

@@ -6,6 +6,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -87,10 +88,42 @@ static void test_what_cant_leave_is_taken_back(void **state)
 	tear_down(&bench);
 }
 
+static void set_limit(rlim_t limit)
+{
+	struct rlimit now;
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &now), 0);
+	assert_true(limit <= now.rlim_max);
+	now.rlim_cur = limit;
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &now), 0);
+}
+
+static void test_descriptors_are_left_for_connections(void **state)
+{
+	(void)state;
+	struct splice_pipe pipes[5];
+	struct rlimit before;
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+	set_limit(64); /* an eighth are 8 descriptors */
+	for (size_t i = 0; i < 4; i++)
+		assert_true(splice_pipe_open(&pipes[i]));
+	assert_false(splice_pipe_open(&pipes[4]));
+	splice_pipe_close(&pipes[3]);
+	set_limit(63);
+	assert_false(splice_pipe_open(&pipes[3]));
+	set_limit(before.rlim_cur);
+	for (size_t i = 0; i < 3; i++)
+		splice_pipe_close(&pipes[i]);
+}
+
 static void test_their_number_is_bounded(void **state)
 {
 	(void)state;
 	struct splice_pipe pipes[SPLICE_MAX_PIPES + 1];
+	struct rlimit limit;
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &limit), 0);
+	if (limit.rlim_max < 2 * SPLICE_MAX_PIPES * SPLICE_DESCRIPTORS_SHARE)
+		skip();
+	set_limit(2 * SPLICE_MAX_PIPES * SPLICE_DESCRIPTORS_SHARE);
 	for (size_t i = 0; i < SPLICE_MAX_PIPES; i++)
 		assert_true(splice_pipe_open(&pipes[i]));
 	splice_pipe_init(&pipes[SPLICE_MAX_PIPES]);
@@ -108,6 +141,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_bytes_go_through),
 		cmocka_unit_test(test_what_cant_leave_is_taken_back),
+		cmocka_unit_test(test_descriptors_are_left_for_connections),
 		cmocka_unit_test(test_their_number_is_bounded),
 	};
 	return cmocka_run_group_tests_name("front/splice_pipe", tests, NULL, NULL);
