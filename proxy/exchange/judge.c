@@ -148,7 +148,7 @@ static enum verdict verdict_of(enum outcome outcome, const struct retry_decision
 {
 	switch (outcome) {
 	case OUTCOME_TOTAL_TIMEOUT:
-		return VERDICT_DEADLINE;
+		return decision->verdict == VERDICT_COMMITTED ? VERDICT_COMMITTED : VERDICT_DEADLINE;
 	case OUTCOME_BREAKER_OPEN:
 		return VERDICT_BREAKER;
 	default:

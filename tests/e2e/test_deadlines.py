@@ -65,6 +65,9 @@ def test_total_ends_a_dripping_body(proxy, origin):
     assert broken.value.response.status == 200 and u.n == 1
     p.wait_metric("evenkeel_timeouts_total", 1, kind="total")
     u.connections[0].wait_ended(0.5)
+    access = p.access()
+    assert (access["verdict"], access["aborted"], access["error"]) == ("committed", True, "http_response_timeout")
+    assert p.metric("evenkeel_retries_suppressed_total", reason="deadline") == 0
 
 
 def test_total_counts_a_slow_upload(proxy, origin):
